@@ -12,9 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 from .ids import TurnId
 from .records import Record
@@ -63,8 +61,7 @@ def turn_output(records: Iterable[Record], turn: TurnId) -> TurnOutput:
 MAX_RESULT_BYTES: Final = 1024 * 1024
 
 
-@attrs.frozen(slots=False)  # created in every turn, as `Record`
-class TurnOutput:
+class TurnOutput(NamedTuple):
     """The text of a turn, at most `MAX_RESULT_BYTES` from its start, and its message count."""
 
     text: str = ""

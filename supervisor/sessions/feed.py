@@ -222,28 +222,25 @@ class GlobalFeed:
 class GlobalFeeds:
     """The open readers of all records."""
 
-    __slots__ = ("_readers",)
+    __slots__ = ("readers",)
 
     def __init__(self) -> None:
-        self._readers: list[GlobalFeed] = []
-
-    def __len__(self) -> int:
-        return len(self._readers)
+        self.readers: list[GlobalFeed] = []
 
     def add(self, reader: GlobalFeed) -> None:
         """Notify the reader from now on."""
-        self._readers.append(reader)
+        self.readers.append(reader)
 
     def remove(self, reader: GlobalFeed) -> None:
         """Stop notifying the reader."""
-        self._readers.remove(reader)
+        self.readers.remove(reader)
 
     def notify(self) -> None:
         """Wake all readers, because there may be new records."""
-        for reader in self._readers:
+        for reader in self.readers:
             reader.notify()
 
     def end(self) -> None:
         """End all readers."""
-        for reader in self._readers:
+        for reader in self.readers:
             reader.end()

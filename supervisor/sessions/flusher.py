@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -37,9 +38,15 @@ EARLY_SECONDS: Final = 0.05
 class OutputFlusher:
     """Queue of session logs that have output for the store."""
 
-    def __init__(self, writer: Ref, throttle: WriteThrottle) -> None:
+    def __init__(
+        self,
+        writer: Ref,
+        throttle: WriteThrottle,
+        loop_time: Callable[[], float] = trio.current_time,
+    ) -> None:
         self._writer = writer
         self._throttle = throttle
+        self._loop_time = loop_time
         # Logs with an open part and the deadline for its record. In order of the deadline, because
         # all have the same delay.
         self._scheduled: deque[tuple[float, Log]] = deque()
@@ -51,16 +58,15 @@ class OutputFlusher:
         """Flush the log's output: complete records with the next batch, open text in 250 ms."""
         if log.has_unsent:
             self.flush_soon(log)
-        else:
+        elif not log.flush_scheduled:
             self.schedule_flush(log)
 
     def schedule_flush(self, log: Log) -> None:
         """Flush the log's open text in 250 ms, unless it is flushed earlier."""
-        if not log.flush_scheduled:
-            log.flush_scheduled = True
-            self._scheduled.append((trio.current_time() + PART_SECONDS, log))
-            if len(self._scheduled) == 1:
-                self._wake.set()
+        log.flush_scheduled = True
+        self._scheduled.append((self._loop_time() + PART_SECONDS, log))
+        if len(self._scheduled) == 1:
+            self._wake.set()
 
     def flush_soon(self, log: Log) -> None:
         """Flush the log's complete records with the next batch."""
@@ -102,6 +108,8 @@ class OutputFlusher:
                 log = self._scheduled.popleft()[1]
                 log.flush_scheduled = False
                 log.close_part()
+                if not log.has_unsent:
+                    continue  # a step has sent it: most turns end within 250 ms of their text
             else:
                 break
             records, size = log.take_some_unsent(MAX_SESSION_BYTES)

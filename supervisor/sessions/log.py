@@ -21,13 +21,14 @@ import trio
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core.errors import OutputTooLarge
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.records import Delta, Fact, Record, RecordKind, StreamedKind, number_facts
+from supervisor.core.records import Delta, Fact, Record, StreamedKind, number_facts
 from supervisor.core.text import TurnOutput
 
 from .clock import ActiveClock, in_order
 from .output_budget import OutputBudget, OutputShare
 from .subscribers import Subscribers
 from .turn_buffer import (
+    BREAK_KINDS,
     PART_BYTES,
     RECORD_BYTES,
     OpenPart,
@@ -36,7 +37,6 @@ from .turn_buffer import (
     record_size,
     split_text,
     utf8_size,
-    with_records,
 )
 
 PART_SECONDS: Final = 0.25
@@ -52,19 +52,19 @@ class Log:
         "_budget",
         "_held",
         "_part",
+        "_pending",
         "_ref",
         "_session_id",
         "_share",
         "_subscribers",
-        "_turn_buffer",
-        "_unpublished",
-        "_unsent",
         "epoch",
         "flush_queued",
         "flush_scheduled",
         "last_at",
         "last_seq",
         "published_seq",
+        "sent_seq",
+        "turn_buffer",
     )
 
     def __init__(
@@ -84,14 +84,16 @@ class Log:
         self._ref = ref  # of the actor
         # The claim under which the records are written.
         self.epoch = epoch
+        # Invariant: published_seq <= sent_seq <= last_seq.
         self.last_seq = last_seq  # the last number used
-        self.last_at = 0.0  # stamp of the last record; see `in_order`
+        self.sent_seq = last_seq  # the last number that was sent to the store
         self.published_seq = last_seq  # the last number that was published
+        self.last_at = 0.0  # stamp of the last record; see `in_order`
+        # The records after `published_seq`, up to `last_seq`: not known to be durable.
         # None without records: most sessions are idle, and an empty list takes 56 bytes.
-        self._unsent: list[Record] | None = None
-        # Numbered, and not known to be durable.
-        self._unpublished: list[Record] | None = None
-        self._turn_buffer: TurnBuffer | None = None
+        self._pending: list[Record] | None = None
+        # The output of the running turn; None if no turn runs.
+        self.turn_buffer: TurnBuffer | None = None
         # Reports that the actor has not handled (None), each followed by the output after it.
         self._held: list[_HeldOutput | None] | None = None
         self._part: OpenPart | None = None
@@ -104,22 +106,32 @@ class Log:
 
     # Decisions ----------------------------------------------------------------------------
 
-    def add_facts(self, facts: Iterable[Fact]) -> tuple[Record, ...]:
+    def add_facts(self, facts: tuple[Fact, ...]) -> tuple[Record, ...]:
         """Add the facts of a step as records; return all unsent records, for the caller to send."""
-        self.close_part()
+        added = facts if self._part is None else (self._take_part(self._part), *facts)
+        if self.turn_buffer is not None:
+            self._apply_breaks(self.turn_buffer, facts)
+        has_unsent = self.sent_seq < self.last_seq
+        records = self._append(added)
+        if has_unsent:
+            return self.take_unsent()
+        self.sent_seq = self.last_seq
+        return records
+
+    def _append(self, facts: tuple[Fact, ...]) -> tuple[Record, ...]:
+        """Add the facts as records, which are not known to be durable; return the records."""
         records = number_facts(self._session_id, facts, after=self.last_seq)
-        if records:
-            last = records[-1]
-            self.last_seq, self.last_at = last.seq, last.at
-            self._unpublished = with_records(self._unpublished, records)
-            if self._share is not None:
-                self._share.mark(last.seq)
-            if self._turn_buffer is not None:
-                self._apply_breaks(records)
-        if not self._unsent:
+        if not records:
             return records
-        self._unsent = with_records(self._unsent, records)
-        return self.take_unsent()
+        last, share = records[-1], self._share
+        self.last_seq, self.last_at = last.seq, last.at
+        if self._pending is None:
+            self._pending = [*records]
+        else:
+            self._pending += records
+        if share is not None and share.bytes != share.marked_bytes:
+            share.mark(last.seq)
+        return records
 
     def withdraw(self, records: Sequence[Record], count: int) -> None:
         """Take back the last `count` of these records; the others become unsent again.
@@ -127,52 +139,52 @@ class Log:
         Allowed only while `last_seq` is the number of the last record, because a number is used
         once.
         """
-        kept = len(records) - count
-        unpublished = self._unpublished or []
-        self._unpublished = unpublished[: len(unpublished) - count] or None
+        pending = self._pending or []
+        self._pending = pending[: len(pending) - count] or None
         self.last_seq -= count
-        self._unsent = [*records[:kept], *(self._unsent or ())] or None
+        self.sent_seq -= len(records)
 
-    def _apply_breaks(self, records: Iterable[Record]) -> None:
-        """End the current message, or the turn's output, at records that a step added."""
-        for record in records:
-            if self._turn_buffer is not None:
-                self._turn_buffer.break_message(record.kind)
-            if record.kind == "turn_ended":
-                self._turn_buffer = None  # output of the turn is dropped from here on
+    def _apply_breaks(self, output: TurnBuffer, facts: Iterable[Fact]) -> None:
+        """End the current message, or the turn's output, at facts of a step."""
+        for fact in facts:
+            if fact.kind in BREAK_KINDS:
+                output.last_kind = None
+            elif fact.kind == "turn_ended":
+                self.turn_buffer = None  # output of the turn is dropped from here on
 
     def take_unsent(self) -> tuple[Record, ...]:
         """Return the unsent records, in order.
 
         The caller must send all, or the numbers have a gap.
         """
-        unsent, self._unsent = self._unsent, None
-        return tuple(unsent or ())
+        first, self.sent_seq = self.sent_seq - self.published_seq, self.last_seq
+        return tuple((self._pending or ())[first:])
 
     def take_some_unsent(self, max_bytes: int) -> tuple[tuple[Record, ...], int]:
         """Return the first unsent records, at least one and about `max_bytes`, and their size."""
-        unsent, size, count = self._unsent or [], 0, 0
-        while count < len(unsent) and size < max_bytes:
-            size += record_size(unsent[count].body)
-            count += 1
-        self._unsent = unsent[count:] or None
-        return tuple(unsent[:count]), size
+        pending, size = self._pending or [], 0
+        first = end = self.sent_seq - self.published_seq
+        while end < len(pending) and size < max_bytes:
+            size += record_size(pending[end].body)
+            end += 1
+        self.sent_seq += end - first
+        return tuple(pending[first:end]), size
 
     def mark_committed(self, up_to: int) -> None:
         """Publish all records up to this number, which are durable."""
-        pending = self._unpublished or []
+        pending = self._pending
         # Steps and output go to the store in order, but the replies to their senders may arrive in
         # another order: then the higher number comes first, and a lower one changes nothing.
-        count = max(0, up_to - self.published_seq)
-        published, self._unpublished = pending[:count], pending[count:] or None
-        if published:
-            self.published_seq = published[-1].seq
+        if pending is not None and up_to > self.published_seq:
+            published, self._pending = pending, None
+            if up_to < self.last_seq:
+                count = up_to - self.published_seq
+                published, self._pending = pending[:count], pending[count:]
+            self.published_seq = up_to
             self._subscribers.publish(published)
-        self._release_share(up_to)
-
-    def _release_share(self, up_to: int) -> None:
-        if self._share is not None and self._share.bytes:
-            self._share.release(up_to if self._is_pending else None)
+        share = self._share
+        if share is not None and share.bytes:
+            share.release(up_to if self._is_pending else None)
 
     def fail(self, error: Exception) -> None:
         """Report to the actor that output could not be stored, so that no later record can be."""
@@ -183,25 +195,11 @@ class Log:
 
     def begin_turn(self, turn: TurnId, *, max_bytes: int) -> None:
         """Start the output of a turn."""
-        self._turn_buffer = TurnBuffer(turn, max_bytes, self._active_clock.now())
-
-    @property
-    def turn_buffer(self) -> TurnBuffer | None:
-        """The output of the running turn; None if no turn runs."""
-        return self._turn_buffer
-
-    def mark_progress(self) -> bool:
-        """Record progress of the turn; return True if the turn had been reported silent."""
-        output = self._turn_buffer
-        if output is None:
-            return False
-        output.progress_at = self._active_clock.now()
-        was_silent, output.is_reported_silent = output.is_reported_silent, False
-        return was_silent
+        self.turn_buffer = TurnBuffer(turn, max_bytes, self._active_clock.now())
 
     def turn_output(self, turn: TurnId) -> TurnOutput:
         """Return the agent's text in the turn, without held output."""
-        output = self._turn_buffer
+        output = self.turn_buffer
         if output is None or output.turn != turn:
             return TurnOutput()
         return output.merged
@@ -219,41 +217,47 @@ class Log:
         if output is None:
             return
         if kind == "agent_text":
-            output.received_text.append(text)
-        for piece in (text,) if size <= PART_BYTES else split_text(text):
-            merge = partial(self._merge, output, kind, piece, at, continues=continues)
+            output.received_text.append(text, size)
+        if size <= PART_BYTES and not self._held:
+            self._merge(output, kind, text, size, at=at, continues=continues)
+            return
+        for piece in split_text(text, size):
+            merge = partial(self._merge, output, kind, piece, utf8_size(piece), at=at)
             if self._held:
-                self._held.append(merge)
+                self._held.append(partial(merge, continues=continues))
             else:
-                merge()
+                merge(continues=continues)
             continues = True
 
     def _merge(
-        self, output: TurnBuffer, kind: StreamedKind, text: str, at: float, *, continues: bool
+        self,
+        output: TurnBuffer,
+        kind: StreamedKind,
+        text: str,
+        size: int,
+        *,
+        at: float,
+        continues: bool,
     ) -> None:
         """Add text to the open part if it fits; otherwise open another part for it."""
-        if self._turn_buffer is not output:
+        if self.turn_buffer is not output:
             return  # its turn ended while it was held
-        if kind == "agent_text":
-            output.merged_text.append(text)
-        turn, size = output.turn, utf8_size(text)
-        if self._part is not None and not (continues and self._part.fits(kind, size)):
-            self.close_part()
-        if self._part is None:
-            output.part_count += 1
-            continues = continues and output.last_kind == kind
-            if kind == "agent_text" and not continues:
-                output.message_count += 1
-            self._part = OpenPart(kind, f"{turn}.{output.part_count}", turn, continues=continues)
+        at = self.last_at = in_order(at, self.last_at) if at < self.last_at else at
         part = self._part
-        if self._subscribers.is_watched:
+        if part is not None and continues and part.fits(kind, size):
+            part.add(text, size, at)
+        else:
+            if part is not None:
+                self.close_part()
+            part = self._part = output.open_part(kind, text, size, at, continues=continues)
+        width = len(text)
+        if kind == "agent_text":
+            output.merged_chars += width
+        if self._subscribers.watchers:
+            offset = part.width - width
             self._subscribers.publish_delta(
-                Delta(self._session_id, turn, kind, part.part_name, part.width, text)
+                Delta(self._session_id, part.turn, kind, part.part_name, offset, text)
             )
-        part.pieces.append(text)
-        part.size += size
-        part.width += len(text)
-        part.at = self.last_at = in_order(at, self.last_at)
         if part.size >= PART_BYTES:
             self.close_part()
 
@@ -267,28 +271,35 @@ class Log:
             self._add(turn, kind, body, at)
 
     def _add(self, turn: TurnId, kind: StreamedKind, body: Mapping[str, Any], at: float) -> None:
-        if self._turn_buffer is not None and self._turn_buffer.turn == turn:
+        output = self.turn_buffer
+        if output is not None and output.turn == turn:
             self.close_part()
-            self._append_record(turn, kind, in_order(at, self.last_at), body)
+            self._append((Fact(kind, in_order(at, self.last_at), body, turn),))
+            if kind in BREAK_KINDS:
+                output.last_kind = None
 
     def hold_output(self) -> None:
         """Hold output until the actor has handled the report that was just sent to it."""
         if self._held is None:
-            self._held = []
-        self._held.append(None)
+            self._held = [None]
+        else:
+            self._held.append(None)
 
     def release_output(self) -> None:
         """Add the output held for the oldest report, which the actor has handled."""
         held = self._held
         assert held is not None
         assert held[0] is None
+        if len(held) == 1:  # almost always: no output and no report followed
+            self._held = None
+            return
         end = held.index(None, 1) if None in held[1:] else len(held)
         free, self._held = held[1:end], held[end:] or None
         for add in free:
             assert add is not None
             add()
-        if free and not self._is_pending:  # it was dropped, so no commit follows
-            self._release_share(self.published_seq)
+        if free and self._share is not None and not self._is_pending:
+            self._share.release(None)  # the output was dropped, so no commit follows
 
     def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         """Count content that a step will record.
@@ -299,17 +310,16 @@ class Log:
 
     def close_part(self) -> None:
         """Turn the open part into a record."""
-        part = self._part
-        if part is not None:
-            self._part = None
-            body = {
-                "text": "".join(part.pieces),
-                "part": part.part_name,
-                "continues": part.continues,
-            }
-            self._append_record(part.turn, part.kind, part.at, body)
-            if self._turn_buffer is not None:
-                self._turn_buffer.last_kind = part.kind
+        if self._part is not None:
+            self._append((self._take_part(self._part),))
+
+    def _take_part(self, part: OpenPart) -> Fact:
+        """Close the open part and return it as a fact, which the caller must append."""
+        self._part = None
+        if self.turn_buffer is not None:
+            self.turn_buffer.last_kind = part.kind
+        body = {"text": "".join(part.pieces), "part": part.part_name, "continues": part.continues}
+        return Fact(part.kind, part.at, body, part.turn)
 
     def partial_delta(self) -> Delta | None:
         """Return the open part as one delta, for a watcher that starts now; None without one."""
@@ -322,12 +332,12 @@ class Log:
     @property
     def has_output(self) -> bool:
         """Whether some output was not sent to the store."""
-        return self._part is not None or bool(self._unsent)
+        return self._part is not None or self.sent_seq < self.last_seq
 
     @property
     def has_unsent(self) -> bool:
         """Whether some records were not sent to the store."""
-        return bool(self._unsent)
+        return self.sent_seq < self.last_seq
 
     @property
     def is_agent_waiting(self) -> bool:
@@ -337,7 +347,7 @@ class Log:
     @property
     def _is_pending(self) -> bool:
         """Whether some output will become durable."""
-        return bool(self._unpublished or self._held or self._part)
+        return bool(self._pending or self._held or self._part)
 
     @property
     def is_writable(self) -> bool:
@@ -353,13 +363,13 @@ class Log:
 
     def close(self) -> None:
         """Drop all output, and wake the agent if it waits for the store."""
-        self._turn_buffer = self._held = self._part = None
-        self._unsent = self._unpublished = None
+        self.turn_buffer = self._held = self._part = self._pending = None
+        self.sent_seq = self.last_seq
         if self._share is not None:
             self._share.release(None)
 
     def _reserve_bytes(self, turn: TurnId, size: int) -> TurnBuffer | None:
-        output = self._turn_buffer
+        output = self.turn_buffer
         if output is None or output.turn != turn:
             return None  # the turn is over: its output is fenced
         if output.bytes + size > output.max_bytes:
@@ -372,23 +382,6 @@ class Log:
             self._share = self._budget.share()
         self._share.add(size + RECORD_BYTES)
         return output
-
-    def _append_record(
-        self,
-        turn: TurnId | None,
-        kind: RecordKind,
-        at: float,
-        body: Mapping[str, Any],
-    ) -> None:
-        self.last_seq += 1
-        self.last_at = at
-        record = Record(self._session_id, self.last_seq, at, turn, kind, body)
-        self._unsent = with_records(self._unsent, (record,))
-        self._unpublished = with_records(self._unpublished, (record,))
-        if self._share is not None:
-            self._share.mark(self.last_seq)
-        if self._turn_buffer is not None:
-            self._turn_buffer.break_message(kind)
 
 
 @attrs.frozen(eq=False)

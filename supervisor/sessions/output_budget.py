@@ -55,10 +55,10 @@ class OutputBudget:
         self.max_bytes = max_bytes
         self._wake.set()
 
-    def add(self, size: int) -> None:
-        """Count output of a share that is in flight, or durable again if negative."""
-        self.bytes += size
-        if size < 0 and self._queue:
+    def release(self, size: int) -> None:
+        """Count output of a share as durable."""
+        self.bytes -= size
+        if size and self._queue:
             self._wake.set()
 
     def enqueue(self, share: OutputShare) -> None:
@@ -106,13 +106,13 @@ class OutputShare:
     __slots__ = (
         "_allowed",
         "_budget",
-        "_marked_bytes",
         "_marks",
         "_paced_until",
         "_tasks",
         "_writable",
         "bytes",
         "is_queued",
+        "marked_bytes",
     )
 
     def __init__(self, budget: OutputBudget) -> None:
@@ -120,11 +120,13 @@ class OutputShare:
         self.bytes = 0
         # The agent waits while it has more bytes in flight.
         self._allowed = FREE_BYTES
-        self._paced_until = 0.0
+        # None if the share was not paced, or no longer is: then no clock is read.
+        self._paced_until: float | None = None
         # The number of a record, and the bytes in flight that are durable with it.
         self._marks: list[tuple[int, int]] = []
-        self._marked_bytes = 0  # invariant: the sum over all marks
-        # Made at the first wait: it takes 1.8 KB, and most sessions never wait.
+        self.marked_bytes = 0  # invariant: the sum over all marks
+        # Wakes the tasks of the agent, which look again whether they may write. Made at the first
+        # wait: it takes 1.8 KB, and most sessions never wait.
         self._writable: RepeatedEvent | None = None
         self._tasks = 0
         self.is_queued = False
@@ -142,53 +144,58 @@ class OutputShare:
     def add(self, size: int) -> None:
         """Count output that is not durable."""
         self.bytes += size
-        self._budget.add(size)
+        self._budget.bytes += size
 
     def mark(self, seq: int) -> None:
-        """Count all output since the last mark as durable with this record."""
-        size = self.bytes - self._marked_bytes
-        if size:
-            self._marks.append((seq, size))
-            self._marked_bytes = self.bytes
+        """Count the output since the last mark, at least a byte, as durable with this record."""
+        self._marks.append((seq, self.bytes - self.marked_bytes))
+        self.marked_bytes = self.bytes
 
     def release(self, up_to: int | None) -> None:
         """Release the output up to this record, which is durable; None: nothing is in flight."""
-        size, count = 0, 0
-        if up_to is None:
-            size, count = self.bytes, len(self._marks)
-            self._marked_bytes = size
+        marks = self._marks
+        if up_to is not None and marks and marks[-1][0] > up_to:
+            size = self._take_marks(up_to)
         else:
-            while count < len(self._marks) and self._marks[count][0] <= up_to:
-                size += self._marks[count][1]
-                count += 1
-        del self._marks[:count]
-        self._marked_bytes -= size
-        self._release(size)
-
-    def _release(self, size: int) -> None:
-        if size:
-            self.bytes -= size
-            self._budget.add(-size)
+            size = self.bytes if up_to is None else self.marked_bytes
+            marks.clear()
+            self.marked_bytes = 0
+        self.bytes -= size
+        self._budget.release(size)
+        if self.bytes or (self._paced_until is not None and self._is_paced(self._paced_until)):
             self._allowed = max(self._allowed - size, 0)
-        if not self.bytes and trio.current_time() >= self._paced_until:
+        else:
             self._allowed = FREE_BYTES
-        self.wake()
+        if self._writable is not None:
+            self._writable.set()
+
+    def _take_marks(self, up_to: int) -> int:
+        """Remove the marks up to this record, which is not the last; return their bytes."""
+        size, count = 0, 0
+        while self._marks[count][0] <= up_to:
+            size += self._marks[count][1]
+            count += 1
+        del self._marks[:count]
+        self.marked_bytes -= size
+        return size
+
+    def _is_paced(self, until: float) -> bool:
+        is_over = trio.current_time() >= until
+        if is_over:
+            self._paced_until = None
+        return not is_over
 
     def grant(self, size: int) -> None:
         """Allow that many more bytes in flight."""
         self._allowed = self.bytes + size
         self._paced_until = trio.current_time() + PACED_SECONDS
-        self.wake()
-
-    def wake(self) -> None:
-        """Wake the tasks of the agent, which look again whether they may write."""
         if self._writable is not None:
             self._writable.set()
 
     async def wait(self) -> None:
         """Wait for a quantum, or until the amount in flight has changed."""
         # Text that is still merged into a record has a bound of its own.
-        if self._marked_bytes <= MAX_SHARE_BYTES:
+        if self.marked_bytes <= MAX_SHARE_BYTES:
             self._budget.enqueue(self)
         if self._writable is None:
             self._writable = RepeatedEvent()

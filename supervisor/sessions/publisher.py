@@ -1,4 +1,4 @@
-"""Publication of durable records beyond their session: inbox, hooks, feeds, instruments."""
+"""Publication of durable records beyond their session: hooks, feeds, instruments."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from supervisor.core.state import SessionState
 
 from .feed import GlobalFeeds
 from .hooks import Hooks
-from .hooks.notifications import notify_badge, notify_record
-from .inbox import REQUEST_KINDS, Inbox
+from .hooks.notifications import notify_record
+from .inbox import Inbox
 from .instruments import Instruments
 from .removals import Removals
 
 
 class Publisher:
-    """Passes durable records and state changes to the supervisor-wide readers."""
+    """Passes durable records to the supervisor-wide readers.
 
-    __slots__ = ("_feeds", "_hooks", "_inbox", "_instruments", "_removals")
+    The subscribers of a session tell the inbox and the hooks of a changed badge themselves.
+    """
+
+    __slots__ = ("_feeds", "_instruments", "_removals", "hooks", "inbox")
 
     def __init__(
         self,
@@ -30,8 +33,8 @@ class Publisher:
         removals: Removals,
     ) -> None:
         self._instruments = instruments
-        self._inbox = inbox
-        self._hooks = hooks
+        self.inbox = inbox
+        self.hooks = hooks
         self._feeds = feeds
         self._removals = removals
 
@@ -39,20 +42,12 @@ class Publisher:
         """Publish durable records of one session; `session` is its state while it has an actor."""
         if self._instruments.record_callbacks:
             self._instruments.published(records)
-        has_observers = self._hooks.has_observers
-        for record in records:
-            if record.kind in REQUEST_KINDS:
-                self._inbox.apply(record)
-            if has_observers:
+        if self.hooks.has_observers:
+            for record in records:
                 is_replaced = record.session_id in self._removals
-                notify_record(self._hooks, record, session=session, is_replaced=is_replaced)
-        if self._feeds:
+                notify_record(self.hooks, record, session=session, is_replaced=is_replaced)
+        if self._feeds.readers:
             self._feeds.notify()
-
-    def publish_state(self, before: SessionState | None, session: SessionState) -> None:
-        """Notify observers of a change of the session's badge."""
-        if self._hooks.has_observers:
-            notify_badge(self._hooks, before, session)
 
     def wake_feeds(self) -> None:
         """Wake the readers of all records."""

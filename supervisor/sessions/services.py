@@ -284,7 +284,7 @@ def make_services(
         tasks=tasks,
         detached_tasks=DetachedTasks(tasks),
         start_limiter=StartLimiter(settings.start_concurrency),
-        flusher=OutputFlusher(writer, health.throttle),
+        flusher=OutputFlusher(writer, health.throttle, clock.loop_time),
         output_budget=OutputBudget(settings.max_pending_output_bytes, health.throttle),
         hooks=hooks,
         inbox=inbox,

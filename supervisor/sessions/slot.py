@@ -19,6 +19,7 @@ from .clock import ActiveClock
 from .log import Log
 from .services import Services
 from .subscribers import StateCondition, StateWait, Subscribers
+from .turn_buffer import TurnBuffer
 
 
 class Progress:
@@ -129,15 +130,23 @@ class SessionSlot:
 
     def mark_progress(self) -> None:
         """Record progress of the turn; if the turn was reported silent, notify the actor."""
-        log, session = self.log, self.session
-        if log is None or log.turn_buffer is None or not log.mark_progress():
-            return
+        log = self.log
+        if log is not None and log.turn_buffer is not None:
+            output = log.turn_buffer
+            output.progress_at = self._services.active_clock.now()
+            if output.is_reported_silent:
+                self._report_progress(output)
+
+    def _report_progress(self, output: TurnBuffer) -> None:
+        """Notify the actor of progress after silence."""
+        session = self.session
+        output.is_reported_silent = False
         if session is not None and session.turn is not None and self.ref is not None:
             event = ProgressMade(turn=session.turn.id, **self._services.stamp())
             try:
                 self.ref.tell(event, urgent=True)
             except MailboxFull:
-                log.turn_buffer.is_reported_silent = True  # tell with the next progress
+                output.is_reported_silent = True  # tell with the next progress
             except ActorStopped:
                 pass
 

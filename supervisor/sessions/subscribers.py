@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import trio
 
@@ -11,12 +11,14 @@ from supervisor.core.errors import InputRefused, SessionNotActive, SupervisorErr
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.receipts import TurnResult
 from supervisor.core.records import Delta, Record
-from supervisor.core.state import Phase, SessionState, Usage
+from supervisor.core.state import NO_USAGE, Phase, SessionState, Usage
 from supervisor.store.port import Store
 
 from .feed import Watcher
+from .hooks.notifications import notify_badge
+from .inbox import REQUEST_KINDS
 from .publisher import Publisher
-from .transcript import TRANSCRIPT_KINDS, Transcript
+from .transcript import MAX_CACHED_CHARS, TRANSCRIPT_KINDS, Transcript
 
 StateCondition = Callable[[SessionState], bool]
 
@@ -36,13 +38,14 @@ class StateWait:
 def result_from_record(record: Record) -> TurnResult:
     """Return the result of the turn that a `turn_ended` record ends."""
     body = record.body
+    usage = body["usage"]
     return TurnResult(
-        turn_id=body["turn_id"],
-        text=body["text"],
-        outcome=body["outcome"],
-        stop_reason=body["stop_reason"],
-        usage=Usage(**body["usage"]),
-        error=body["error"],
+        body["turn_id"],
+        body["text"],
+        body["outcome"],
+        body["stop_reason"],
+        Usage(**usage) if any(usage.values()) else NO_USAGE,
+        body["error"],
         truncated=body.get("truncated", False),
     )
 
@@ -94,85 +97,56 @@ class PendingResult:
         return self._result
 
 
-# Kinds of records that settle an input, or name its turn.
-INPUT_RESULT_KINDS: Final = frozenset({"turn_started", "input_settled", "turn_ended"})
+# The results that callers of one session wait for. Several may wait for the same input.
+_Results: TypeAlias = dict[InputId, list[PendingResult]]
 
 
-class PendingResults:
-    """Pending results of one session, by input."""
-
-    __slots__ = ("_pending",)
-
-    def __init__(self) -> None:
-        self._pending: dict[InputId, list[PendingResult]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._pending)
-
-    def add(self, pending: PendingResult) -> None:
-        """Add a pending result."""
-        self._pending.setdefault(pending.input_id, []).append(pending)
-
-    def remove(self, pending: PendingResult) -> None:
-        """Remove a pending result, settled or abandoned; ignore an unknown one."""
-        others = self._pending.get(pending.input_id)
-        if others is not None and pending in others:
-            others.remove(pending)
-            if not others:
-                del self._pending[pending.input_id]
-
-    def on_record(self, record: Record) -> None:
-        """Settle pending results from a published record of `INPUT_RESULT_KINDS`."""
-        if not self._pending:
-            return
-        match record.kind:
-            case "turn_started" | "input_settled":
-                for pending in self._pending.get(record.body["input_id"], ()):
-                    _settle_from_record(pending, record)
-            case "turn_ended":
-                for pending in self._all():
-                    if pending.turn == record.body["turn_id"]:
-                        pending.settle(result_from_record(record))
-
-    def on_state(self, session: SessionState) -> None:
-        """Fail the queued inputs of a stopped session, which run only after a resume."""
-        if self._pending and session.phase is Phase.STOPPED:
-            for pending in self._all():
-                pending.fail_if_held(session)
-
-    def fail(self, error: SupervisorError) -> None:
-        """Settle all pending results with the error."""
-        for pending in self._all():
-            pending.settle(error)
-
-    def _all(self) -> list[PendingResult]:
-        return [pending for group in self._pending.values() for pending in group]
-
-
-def _settle_from_record(pending: PendingResult, record: Record) -> None:
+def _on_turn_started(results: _Results, record: Record) -> None:
     body = record.body
-    if record.kind == "turn_started":
+    for pending in results.get(body["input_id"], ()):
         pending.turn = body["turn_id"]
-    elif body["outcome"] == "steered":
-        pending.turn = record.turn_id
-    elif body["outcome"] != "delivered":
+
+
+def _on_turn_ended(results: _Results, record: Record) -> None:
+    turn = record.body["turn_id"]
+    for group in results.values():
+        for pending in group:
+            if pending.turn == turn:
+                pending.settle(result_from_record(record))
+
+
+def _on_input_settled(results: _Results, record: Record) -> None:
+    body = record.body
+    outcome = body["outcome"]
+    if outcome == "delivered":
+        return  # its turn will settle the result
+    for pending in results.get(body["input_id"], ()):
+        if outcome == "steered":
+            pending.turn = record.turn_id
+            continue
         detail = f": {body['detail']}" if body["detail"] else ""
         pending.settle(
             InputRefused(
-                f"input {pending.input_id} was {body['outcome']}{detail}",
+                f"input {pending.input_id} was {outcome}{detail}",
                 hint="it did not run, or its outcome is unknown; send it again if needed",
             )
         )
 
 
+# By kind of record: how a published record settles pending results, or names their turn.
+_SETTLE: Final[Mapping[str, Callable[[_Results, Record], None]]] = {
+    "turn_started": _on_turn_started,
+    "input_settled": _on_input_settled,
+    "turn_ended": _on_turn_ended,
+}
+
+
 def settle_from_records(pending: PendingResult, records: Iterable[Record]) -> None:
     """Settle the pending result from records that were published earlier."""
+    results = {pending.input_id: [pending]}
     for record in records:
-        if record.kind in ("turn_started", "input_settled"):
-            if record.body["input_id"] == pending.input_id:
-                _settle_from_record(pending, record)
-        elif record.kind == "turn_ended" and pending.turn == record.body["turn_id"]:
-            pending.settle(result_from_record(record))
+        if record.kind in _SETTLE:
+            _SETTLE[record.kind](results, record)
 
 
 # Kinds of records of a parent about its children.
@@ -185,24 +159,25 @@ class Subscribers:
     __slots__ = (
         "_latest",
         "_publisher",
+        "_results",
         "_waits",
-        "_watchers",
         "news_read",
         "published_seq",
-        "results",
         "transcript",
         "unread_news",
+        "watchers",
     )
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
-        self._watchers: list[Watcher] | None = None
+        # Read by the log: without a watcher it makes no deltas.
+        self.watchers: list[Watcher] | None = None
         self._waits: list[StateWait] | None = None
+        self._results: _Results | None = None
         # The state adopted last, while there is an actor.
         self._latest: SessionState | None = None
         # The last record published, by any incarnation; None before the first.
         self.published_seq: int | None = None
-        self.results: PendingResults | None = None
         # Loaded for the agent on first use; dropped with the actor.
         self.transcript: Transcript | None = None
         # News of children that the agent has not read, and how many it has; None before first use.
@@ -210,59 +185,63 @@ class Subscribers:
         self.news_read = 0
 
     def __bool__(self) -> bool:
-        return bool(self._watchers or self._waits or self.results)
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether a watcher is attached, which would receive a delta."""
-        return bool(self._watchers)
+        return bool(self.watchers or self._waits or self._results)
 
     # From the actor -----------------------------------------------------------------------
 
     def adopt(self, before: SessionState | None, session: SessionState) -> None:
         """Settle the waits that the new state meets."""
-        self._publisher.publish_state(before, session)
+        hooks = self._publisher.hooks
+        if hooks.has_observers:
+            notify_badge(hooks, before, session)
         self._latest = session
         if self._waits:
             for wait in [wait for wait in self._waits if wait.condition(session)]:
                 self._waits.remove(wait)
                 wait.session = session
                 wait.happened.set()
-        if self.results is not None:
-            self.results.on_state(session)
+        if self._results and session.phase is Phase.STOPPED:
+            # The queued inputs of a stopped session run only after a resume.
+            for group in self._results.values():
+                for pending in group:
+                    pending.fail_if_held(session)
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Pass durable records to the watchers and the pending results."""
-        results, transcript, unread = self.results, self.transcript, self.unread_news
-        for watcher in self._watchers or ():
-            for record in records:
-                watcher.push(record)
+        """Pass durable records, at least one, to all their readers."""
+        if self.watchers:
+            for watcher in self.watchers:
+                for record in records:
+                    watcher.push(record)
+        transcript, results, unread = self.transcript, self._results, self.unread_news
+        # Each kind concerns at most one reader, and a set lookup costs less than a call.
         for record in records:
             kind = record.kind
-            # Most kinds concern none of these, and a set lookup costs less than a call.
-            if results is not None and kind in INPUT_RESULT_KINDS:
-                results.on_record(record)
-            if transcript is not None and kind in TRANSCRIPT_KINDS:
+            if results and kind in _SETTLE:
+                _SETTLE[kind](results, record)
+            elif kind in TRANSCRIPT_KINDS and transcript is not None:
                 transcript.apply(record)
-                if not transcript.is_cacheable:
-                    self.transcript = transcript = None
-            if unread is not None and kind in NEWS_KINDS:
+            elif kind in NEWS_KINDS and unread is not None:
                 unread.append(record)
-        if records:
-            self.published_seq = records[-1].seq
+            elif kind in REQUEST_KINDS:
+                self._publisher.inbox.apply(record)
+        if transcript is not None and transcript.size > MAX_CACHED_CHARS:
+            self.transcript = None
+        self.published_seq = records[-1].seq
         self._publisher.publish(records, self._latest)
 
     async def publish_missed(self, store: Store, session_id: SessionId, last_seq: int) -> None:
         """Publish records that an earlier incarnation committed and did not publish."""
         before = self.published_seq
         if before is not None and before < last_seq:
-            self.publish(await store.records(session_id, after=before))
+            missed = await store.records(session_id, after=before)
+            if missed:
+                self.publish(missed)
         self.published_seq = last_seq
 
     def publish_delta(self, delta: Delta) -> None:
         """Pass streamed text to the watchers."""
-        if self._watchers:
-            for watcher in self._watchers:
+        if self.watchers:
+            for watcher in self.watchers:
                 if not watcher.is_full:  # saves a call per watcher and delta
                     watcher.push(delta)
 
@@ -279,14 +258,15 @@ class Subscribers:
                 wait.error = error
                 wait.happened.set()
             self._waits = None
-            if self.results is not None:
-                self.results.fail(error)
+            for group in (self._results or {}).values():
+                for pending in group:
+                    pending.settle(error)
 
     def end_watchers(self) -> None:
         """End all watchers, because no record can follow."""
-        for watcher in self._watchers or ():
+        for watcher in self.watchers or ():
             watcher.end()
-        self._watchers = None
+        self.watchers = None
 
     # From handles -------------------------------------------------------------------------
 
@@ -309,22 +289,26 @@ class Subscribers:
 
     def add_watcher(self, watcher: Watcher) -> None:
         """Push published records to the watcher from now on."""
-        if self._watchers is None:
-            self._watchers = []
-        self._watchers.append(watcher)
+        if self.watchers is None:
+            self.watchers = []
+        self.watchers.append(watcher)
 
     def remove_watcher(self, watcher: Watcher) -> None:
         """Stop pushing to the watcher."""
-        if self._watchers is not None and watcher in self._watchers:
-            self._watchers.remove(watcher)
+        if self.watchers is not None and watcher in self.watchers:
+            self.watchers.remove(watcher)
 
     def add_result(self, pending: PendingResult) -> None:
         """Settle the pending result from records published from now on."""
-        if self.results is None:
-            self.results = PendingResults()
-        self.results.add(pending)
+        if self._results is None:
+            self._results = {}
+        self._results.setdefault(pending.input_id, []).append(pending)
 
     def remove_result(self, pending: PendingResult) -> None:
-        """Remove a pending result, settled or abandoned."""
-        if self.results is not None:
-            self.results.remove(pending)
+        """Remove a pending result, settled or abandoned; ignore an unknown one."""
+        results = self._results or {}
+        group = results.get(pending.input_id, [])
+        if pending in group:
+            group.remove(pending)
+            if not group:
+                del results[pending.input_id]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from supervisor.core.ids import TurnId
-from supervisor.core.records import Record, RecordKind, StreamedKind
-from supervisor.core.text import MAX_RESULT_BYTES, TextHead, TurnOutput
+from supervisor.core.records import RecordKind, StreamedKind
+from supervisor.core.text import MAX_RESULT_BYTES, TurnOutput, cut_text
 
 # Maximum size of a text record.
 PART_BYTES: Final = 4096
 # A record of these kinds ends a message: text after it does not continue the text before it. An
 # input that is accepted during a message does not end it.
-_BREAK_KINDS: Final[frozenset[RecordKind]] = frozenset(
+BREAK_KINDS: Final[frozenset[RecordKind]] = frozenset(
     {"user_text", "agent_text", "thought", "tool_call", "tool_ended", "plan"}
 )
 # Estimated size of a record without its body.
@@ -28,8 +28,11 @@ def utf8_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def split_text(text: str) -> Iterator[str]:
-    """Yield the text in pieces of whole characters, each small enough for one record."""
+def split_text(text: str, size: int) -> Iterator[str]:
+    """Yield the text of this size in pieces of whole characters, each at most one record."""
+    if size <= PART_BYTES:
+        yield text
+        return
     width = PART_BYTES if text.isascii() else PART_BYTES // _MAX_CHARACTER_BYTES
     for start in range(0, len(text), width):
         yield text[start : start + width]
@@ -49,32 +52,41 @@ def record_size(body: object) -> int:
     return json_size(body) + RECORD_BYTES
 
 
-def with_records(before: list[Record] | None, records: Sequence[Record]) -> list[Record] | None:
-    """Return the list with the records added; None without any."""
-    if before is None:
-        return list(records) or None
-    before.extend(records)
-    return before
-
-
 class OpenPart:
     """Streamed text that is merged until it becomes a record."""
 
     __slots__ = ("at", "continues", "kind", "part_name", "pieces", "size", "turn", "width")
 
-    def __init__(self, kind: StreamedKind, name: str, turn: TurnId, *, continues: bool) -> None:
-        self.kind = kind
-        self.part_name = name
+    def __init__(
+        self,
+        turn: TurnId,
+        part_name: str,
+        kind: StreamedKind,
+        first: str,
+        size: int,
+        *,
+        at: float,
+        continues: bool,
+    ) -> None:
         self.turn = turn
+        self.part_name = part_name
+        self.kind = kind
+        self.pieces = [first]
+        self.size = size  # in bytes
+        self.width = len(first)  # in characters
+        self.at = at  # time of the last piece
         self.continues = continues
-        self.pieces: list[str] = []
-        self.size = 0  # in bytes
-        self.width = 0  # in characters
-        self.at = 0.0  # time of the last piece
 
     def fits(self, kind: StreamedKind, size: int) -> bool:
         """Return True if more text of this kind fits into the part."""
         return kind == self.kind and self.size + size <= PART_BYTES
+
+    def add(self, text: str, size: int, at: float) -> None:
+        """Add a piece that fits."""
+        self.pieces.append(text)
+        self.size += size
+        self.width += len(text)
+        self.at = at
 
 
 class ReceivedText:
@@ -83,24 +95,36 @@ class ReceivedText:
     A turn may have 64 MiB of text, so only as much as a result can show is kept in memory.
     """
 
-    __slots__ = ("_head", "_rest")
+    __slots__ = ("_bytes_left", "_pieces", "_rest")
 
     def __init__(self) -> None:
-        self._head = TextHead(MAX_RESULT_BYTES)
+        # Of the head; 0 once the text is longer.
+        self._bytes_left = MAX_RESULT_BYTES
+        self._pieces: list[str] = []
         self._rest: hashlib.blake2b | None = None
 
     @property
     def head(self) -> str:
-        """The start of the text."""
-        return self._head.text
+        """The start of the text, at most `MAX_RESULT_BYTES` in whole characters."""
+        return "".join(self._pieces)
 
-    def append(self, text: str) -> None:
-        """Add a piece."""
-        rest = self._head.append(text)
-        if rest:
-            if self._rest is None:
-                self._rest = hashlib.blake2b()
-            self._rest.update(rest.encode())
+    def append(self, text: str, size: int) -> None:
+        """Add a piece of this size in bytes."""
+        if size <= self._bytes_left:
+            self._bytes_left -= size
+            self._pieces.append(text)
+        else:
+            self._append_rest(text)
+
+    def _append_rest(self, text: str) -> None:
+        """Add a piece that does not fit into the head as a whole."""
+        if self._rest is None:
+            self._rest = hashlib.blake2b()
+            kept = cut_text(text, self._bytes_left)
+            self._bytes_left = 0
+            self._pieces.append(kept)
+            text = text[len(kept) :]
+        self._rest.update(text.encode())
 
     def equals(self, text: str) -> bool:
         """Return True if the whole text is this one."""
@@ -122,7 +146,7 @@ class TurnBuffer:
         "is_reported_silent",
         "last_kind",
         "max_bytes",
-        "merged_text",
+        "merged_chars",
         "message_count",
         "part_count",
         "progress_at",
@@ -138,21 +162,31 @@ class TurnBuffer:
         self.message_count = 0
         # The agent's text, held text included.
         self.received_text = ReceivedText()
-        # The text that is in the log; held text is dropped if the turn ends first.
-        self.merged_text = TextHead(MAX_RESULT_BYTES)
+        # Number of its characters that are in the log; the rest is held, and dropped if the turn
+        # ends first.
+        self.merged_chars = 0
         # Kind of the last text, if no other record followed: more text of it continues the message.
         self.last_kind: StreamedKind | None = None
         # Time of the last progress, by the active clock, and whether silence was reported since.
         self.progress_at = now
         self.is_reported_silent = False
 
-    def break_message(self, kind: RecordKind) -> None:
-        """End the current message if a record of this kind does."""
-        if kind in _BREAK_KINDS:
-            self.last_kind = None
+    def open_part(
+        self, kind: StreamedKind, first: str, size: int, at: float, *, continues: bool
+    ) -> OpenPart:
+        """Return the next part of the output, with its first piece.
+
+        With `continues`, it continues a message if the last text was of the same kind.
+        """
+        self.part_count += 1
+        continues = continues and self.last_kind == kind
+        if kind == "agent_text" and not continues:
+            self.message_count += 1
+        name, turn = f"{self.turn}.{self.part_count}", self.turn
+        return OpenPart(turn, name, kind, first, size, at=at, continues=continues)
 
     @property
     def merged(self) -> TurnOutput:
         """The output that is in the log."""
-        text = self.merged_text
-        return TurnOutput(text.text, self.message_count, text.is_cut)
+        head, chars = self.received_text.head, self.merged_chars
+        return TurnOutput(head[:chars], self.message_count, chars > len(head))

@@ -277,15 +277,15 @@ async def test_a_disconnected_reader_is_dropped_at_once(
     one, other = await watch(target), await watch("/v1/stream")
     slot = sup._parts.registry.find_slot(session.id)
     assert slot is not None
-    assert (drain_state.open_streams, len(sup._services.feeds)) == (2, 1)
+    assert (drain_state.open_streams, len(sup._services.feeds.readers)) == (2, 1)
 
     one.hang_up()
     other.hang_up()
     await settle()
 
     assert one.is_over.is_set()
-    assert (drain_state.open_streams, len(sup._services.feeds)) == (0, 0)
-    assert not slot.subscribers._watchers
+    assert (drain_state.open_streams, len(sup._services.feeds.readers)) == (0, 0)
+    assert not slot.subscribers.watchers
 
 
 async def test_a_stalled_reader_that_disconnects_is_dropped(

@@ -8,7 +8,7 @@ import pytest
 
 from supervisor import Message, Record
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.sessions.transcript import Transcript, _MessagesView
+from supervisor.sessions.transcript import Transcript, _Entry, _MessagesView
 
 PIECES = 1_000
 TURN = TurnId("turn_1")
@@ -25,16 +25,16 @@ class CountingText(str):
         return CountingText(str(self) + more)
 
 
-class CountingList(list[Message]):
+class CountingList(list[_Entry]):
     """A list that counts copied slices."""
 
     copies = 0
 
     @overload
-    def __getitem__(self, index: SupportsIndex) -> Message: ...
+    def __getitem__(self, index: SupportsIndex) -> _Entry: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Message]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> Message | list[Message]:
+    def __getitem__(self, index: slice) -> list[_Entry]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> _Entry | list[_Entry]:
         if isinstance(index, slice):
             self.copies += 1
         return super().__getitem__(index)

@@ -10,7 +10,7 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Record
 from supervisor.core.text import MAX_RESULT_BYTES, TextHead, TurnOutput, cut_text, turn_output
 from supervisor.sessions.transcript import MAX_CACHED_CHARS
-from supervisor.sessions.turn_buffer import ReceivedText
+from supervisor.sessions.turn_buffer import ReceivedText, utf8_size
 from tests.support.fake_agents import AgentRun, FakeAgent, records, texts
 
 TURN = TurnId("turn_1")
@@ -21,7 +21,7 @@ CHUNKS = MAX_RESULT_BYTES // len(CHUNK) + 2
 def received(*pieces: str) -> ReceivedText:
     text = ReceivedText()
     for piece in pieces:
-        text.append(piece)
+        text.append(piece, utf8_size(piece))
     return text
 
 
