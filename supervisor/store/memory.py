@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import trio
 
@@ -16,7 +17,7 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.core.steady_time import ClockReading
 
-from .codec import encode
+from .codec import compact, encode, encode_record, encode_row
 from .memory_read import MemoryReader, SessionData
 from .port import ProcessEntry, Stored, Unfinished, Write, is_snapshot_due
 from .write_checks import (
@@ -51,65 +52,58 @@ class MemoryStore(MemoryReader):
         return answers
 
     def _commit(self, write: Write) -> SupervisorError | None:
-        parts = _write_parts(write)
+        parts = write.parts
         for part in parts:
             refusal = self._refusal(part)
             if refusal is not None:
                 return refusal
         # Encode first: a write that cannot be encoded must leave nothing behind.
         try:
-            for part in parts:
-                validate_records(part)
-            encoded = [self._encode(part) for part in parts]
+            encoded = list(map(_encode, parts))
         except ENCODING_ERRORS as error:
             return not_storable(write.session_id, error)
-        for part, (row, records, kept) in zip(parts, encoded, strict=True):
-            self._apply_write(part, row, records, kept)
-            if part.deletes is not None:
-                self._remove(part.deletes)
+        for part, data in zip(parts, encoded, strict=True):
+            self._apply_write(part, data)
         return None
 
     def _refusal(self, write: Write) -> SupervisorError | None:
-        visible = self._sessions.get(write.session_id)
-        data = visible or self._incomplete.get(write.session_id)
-        epoch, last = (0, 0) if data is None else (data.epoch, len(data.positions))
-        return write_refusal(write, epoch=epoch, last_seq=last, is_stored=visible is not None)
-
-    @staticmethod
-    def _encode(write: Write) -> tuple[bytes | None, list[bytes], bytes | None]:
-        return (
-            None if write.row is None else _shrunk(encode(write.row)),
-            [_shrunk(encode(record)) for record in write.records],
-            None if write.stored_reply is None else _shrunk(encode(write.stored_reply)),
-        )
-
-    def _apply_write(
-        self, write: Write, row: bytes | None, records: list[bytes], kept: bytes | None
-    ) -> None:
         data = self._sessions.get(write.session_id)
-        before = 0 if data is None else len(data.positions)
+        if data is not None:
+            return write_refusal(write, data.epoch, len(data.positions))
+        begun = self._incomplete.get(write.session_id)
+        last = 0 if begun is None else len(begun.positions)
+        return write_refusal(write, 0, last, is_stored=False)
+
+    def _apply_write(self, write: Write, encoded: _Encoded) -> None:
+        row, records, reply = encoded
+        data = self._sessions.get(write.session_id)
         if data is None:
-            assert row is not None
-            self._last_number += 1
-            data = self._incomplete.pop(write.session_id, None) or SessionData()
-            data.number = self._last_number
-            self._sessions[write.session_id] = data
+            data, before = self._new_session(write.session_id), 0
+        else:
+            before = len(data.positions)
+        self._append_records(data, records)
         if row is not None:
             data.row = row
-        self._append_records(data, records)
-        last = len(data.positions)
-        if row is not None and is_snapshot_due(before, last, self._snapshot_every):
-            data.snapshots = {**(data.snapshots or {}), last: row}
-        if write.stored_reply is not None and kept is not None:
-            self._stored_replies[write.stored_reply.scope, write.stored_reply.key] = (
-                write.session_id,
-                kept,
-            )
+            last = len(data.positions)
+            if is_snapshot_due(before, last, self._snapshot_every):
+                data.snapshots = {**(data.snapshots or {}), last: row}
+        if write.stored_reply is not None and reply is not None:
+            place = (write.stored_reply.scope, write.stored_reply.key)
+            self._stored_replies[place] = (write.session_id, reply)
+        if write.deletes is not None:
+            self._remove(write.deletes)
+
+    def _new_session(self, session_id: SessionId) -> SessionData:
+        self._last_number += 1
+        data = self._incomplete.pop(session_id, None) or SessionData()
+        data.number = self._last_number
+        self._sessions[session_id] = data
+        return data
 
     def _append_records(self, data: SessionData, records: list[bytes]) -> None:
-        for record in records:
-            self._records.append(record)
-            data.positions.append(len(self._records))
+        first = len(self._records) + 1
+        self._records += records
+        data.positions.extend(range(first, first + len(records)))
 
     async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
         await trio.lowlevel.checkpoint()
@@ -119,8 +113,7 @@ class MemoryStore(MemoryReader):
         is_stored = session_id in self._sessions
         refuse_chunk(session_id, records, last_seq=last, is_stored=is_stored)
         try:
-            validate_records(write)
-            _, encoded, _ = self._encode(write)
+            _, encoded, _ = _encode(write)
         except ENCODING_ERRORS as error:
             raise not_storable(session_id, error) from error
         self._incomplete[session_id] = data
@@ -192,14 +185,14 @@ class MemoryStore(MemoryReader):
         )
 
 
-def _write_parts(write: Write) -> list[Write]:
-    """Return the write and the writes linked to it."""
-    parts = [write]
-    while (also := parts[-1].linked_write) is not None:
-        parts.append(also)
-    return parts
+# A row, records and a stored reply, as they are kept.
+_Encoded: TypeAlias = tuple[bytes | None, list[bytes], bytes | None]
 
 
-def _shrunk(data: bytes) -> bytes:
-    """Return a copy without the spare memory of orjson, which is often ten times the size."""
-    return bytes(memoryview(data))
+def _encode(write: Write) -> _Encoded:
+    validate_records(write)
+    return (
+        None if write.row is None else encode_row(write.row),
+        [encode_record(record) for record in write.records],
+        None if write.stored_reply is None else compact(encode(write.stored_reply)),
+    )

@@ -15,7 +15,7 @@ from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.totals import Totals
 
-from .codec import decode
+from .codec import decode, decode_record
 from .filters import RecoveredRows, matches
 from .port import (
     NO_FILTER,
@@ -116,7 +116,7 @@ class MemoryReader:
             return []
         end = None if limit is None or turn is not None else after + limit
         kept = (self._records[position - 1] for position in data.positions[after:end])
-        records = [decode(record, Record) for record in kept if record is not None]
+        records = [decode_record(record) for record in kept if record is not None]
         if turn is None:
             return records
         return [record for record in records if record.turn_id == turn][:limit]
@@ -140,7 +140,7 @@ class MemoryReader:
             for position in range(after, self._last_visible_position())
             if (record := self._records[position]) is not None
         )
-        return [(at, decode(record, Record)) for at, record in itertools.islice(visible, limit)]
+        return [(at, decode_record(record)) for at, record in itertools.islice(visible, limit)]
 
     async def last_position(self) -> int:
         await trio.lowlevel.checkpoint()
@@ -163,7 +163,7 @@ class MemoryReader:
         data = self._sessions.get(session_id)
         found = []
         for position in data.positions if data is not None else ():
-            record = decode(self._records[position - 1] or b"", Record)
+            record = decode_record(self._records[position - 1] or b"")
             body = orjson.dumps(record.body).decode()
             fields = (record.session_id, record.seq, record.at, record.turn_id, record.kind, body)
             found.append(RawRecord(position, *fields))
@@ -189,7 +189,7 @@ class MemoryReader:
         found: list[Hit] = []
         hidden = {place for data in self._incomplete.values() for place in data.positions}
         visible = (
-            (position, decode(record, Record))
+            (position, decode_record(record))
             for position, record in reversed(list(enumerate(self._records, 1)))
             if record is not None and position not in hidden
         )

@@ -97,6 +97,13 @@ class Write:
     linked_write: Write | None = None
     deletes: SessionId | None = None
 
+    @property
+    def parts(self) -> Sequence[Write]:
+        """The write and the writes linked to it, each of one session."""
+        if self.linked_write is None:
+            return (self,)
+        return (self, *self.linked_write.parts)
+
 
 @attrs.frozen
 class Stored:

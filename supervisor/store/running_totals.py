@@ -111,10 +111,8 @@ class RunningTotals:
 
 def _written_sessions(writes: Iterable[Write]) -> Iterable[SessionId]:
     for write in writes:
-        part: Write | None = write
-        while part is not None:
+        for part in write.parts:
             if part.row is not None:
                 yield part.session_id
             if part.deletes is not None:
                 yield part.deletes
-            part = part.linked_write

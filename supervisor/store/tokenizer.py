@@ -67,8 +67,12 @@ def index_text(body: str | bytes) -> str:
     The result for a body must never change: the same text that was inserted is needed to delete it
     from the index. A change of the comparison needs a migration that rebuilds the index.
     """
-    text = body_text(body)
-    return "" if text is None else " ".join(tokenize(text))
+    return index_tokens(body_text(body))
+
+
+def index_tokens(text: object) -> str:
+    """Return the words of the text of a record as they are indexed; empty if it is not a text."""
+    return " ".join(tokenize(text)) if isinstance(text, str) else ""
 
 
 def body_text(body: str | bytes) -> str | None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, Final, TypeAlias
+
+import orjson
 
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
-from supervisor.store.codec import encode_plain
 from supervisor.store.port import Unfinished, Write
-from supervisor.store.tokenizer import INDEXED_KINDS, index_text
+from supervisor.store.tokenizer import INDEXED_KINDS, index_text, index_tokens
 from supervisor.store.write_checks import (
     ENCODING_ERRORS,
     not_storable,
@@ -37,6 +37,8 @@ _INSERT_RECORD: Final = """
 # Many rows in one statement: SQLite updates the position counter once, and the interpreter lock is
 # released once. Saves 10 to 20 % of the insert.
 _ROWS_PER_INSERT: Final = 32
+_COLUMNS: Final = 7
+_COLUMNS_PER_INSERT: Final = _ROWS_PER_INSERT * _COLUMNS
 _INSERT_RECORDS: Final = _INSERT_RECORD + ", (?, ?, ?, ?, ?, ?, ?)" * (_ROWS_PER_INSERT - 1)
 _INSERT_WORDS: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
 _DELETE_WORDS: Final = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
@@ -56,29 +58,61 @@ _MIN_MERGE_CHANGES: Final = 2
 # Insert ---------------------------------------------------------------------------------------
 
 
-def record_values(record: Record) -> Values:
-    """Return the columns of a record."""
-    return (
-        record.session_id,
-        record.seq,
-        record.at,
-        record.turn_id,
-        record.kind,
-        encode_plain(record.body),
-    )
+class EncodedRecords:
+    """Records as parameters of `insert_records`, without their positions."""
+
+    __slots__ = ("columns", "tokens")
+
+    def __init__(self) -> None:
+        # The columns of one record after the other, and None for each position.
+        self.columns: list[Any] = []
+        # The tokens of the texts that are searched, each with the index of its record.
+        self.tokens: list[tuple[int, str]] = []
+
+    def append_all(self, others: EncodedRecords) -> None:
+        """Add the records of another one behind these."""
+        if others.tokens:
+            before = len(self.columns) // _COLUMNS
+            self.tokens += [(before + index, tokens) for index, tokens in others.tokens]
+        self.columns += others.columns
 
 
-def insert_records(connection: sqlite3.Connection, records: Sequence[Values]) -> None:
+def encode_records(write: Write) -> EncodedRecords:
+    """Return the records of a write; raise one of `ENCODING_ERRORS` if one cannot be stored."""
+    validate_records(write)
+    encoded = EncodedRecords()
+    columns = encoded.columns
+    for index, record in enumerate(write.records):
+        body, kind = record.body, record.kind
+        columns += (
+            record.session_id,
+            record.seq,
+            record.at,
+            record.turn_id,
+            kind,
+            orjson.dumps(body).decode(),
+            None,
+        )
+        if kind in INDEXED_KINDS:
+            text = body.get("text")
+            encoded.tokens.append((index, index_tokens(text)))
+    return encoded
+
+
+def insert_records(connection: sqlite3.Connection, records: EncodedRecords) -> None:
     """Insert records with their positions, and the tokens of their texts into the index."""
+    columns = records.columns
     first = _next_position(connection)
-    placed = [(*record, position) for position, record in enumerate(records, first)]
-    rest = len(placed) % _ROWS_PER_INSERT
-    for start in range(0, len(placed) - rest, _ROWS_PER_INSERT):
-        some = placed[start : start + _ROWS_PER_INSERT]
-        connection.execute(_INSERT_RECORDS, list(chain.from_iterable(some)))
-    connection.executemany(_INSERT_RECORD, placed[len(placed) - rest :])
-    tokens = [(record[6], index_text(record[5])) for record in placed if record[4] in INDEXED_KINDS]
-    if tokens:
+    columns[_COLUMNS - 1 :: _COLUMNS] = range(first, first + len(columns) // _COLUMNS)
+    whole = len(columns) - len(columns) % _COLUMNS_PER_INSERT
+    for start in range(0, whole, _COLUMNS_PER_INSERT):
+        connection.execute(_INSERT_RECORDS, columns[start : start + _COLUMNS_PER_INSERT])
+    connection.executemany(
+        _INSERT_RECORD,
+        [columns[start : start + _COLUMNS] for start in range(whole, len(columns), _COLUMNS)],
+    )
+    if records.tokens:
+        tokens = [(first + index, tokens) for index, tokens in records.tokens]
         connection.executemany(_INSERT_WORDS, tokens)
 
 
@@ -92,8 +126,7 @@ def insert_chunk(
 ) -> None:
     """Insert the next records of a large new session; see `port.Store.insert_chunk`."""
     try:
-        validate_records(Write(session_id, 0, tuple(records)))
-        values = [record_values(record) for record in records]
+        encoded = encode_records(Write(session_id, 0, tuple(records)))
     except ENCODING_ERRORS as error:
         raise not_storable(session_id, error) from error
     with transaction(connection):
@@ -104,7 +137,7 @@ def insert_chunk(
             "INSERT OR IGNORE INTO unfinished (session_id, arrives_from) VALUES (?, ?)",
             (session_id, _next_position(connection)),
         )
-        insert_records(connection, values)
+        insert_records(connection, encoded)
 
 
 def inserted_count(connection: sqlite3.Connection, session_id: SessionId) -> int:

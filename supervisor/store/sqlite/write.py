@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from supervisor.core.errors import NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import SessionState
-from supervisor.store.codec import encode, encode_plain, encode_texts
+from supervisor.store.codec import encode_plain, encode_row, encode_texts
 from supervisor.store.filters import search_label
 from supervisor.store.port import (
     ProcessEntry,
@@ -32,16 +32,16 @@ from supervisor.store.write_checks import (
     ENCODING_ERRORS,
     not_storable,
     refused_with_earlier,
-    validate_records,
     write_refusal,
 )
 
 from .bulk import (
+    EncodedRecords,
     Values,
+    encode_records,
     insert_records,
     inserted_count,
     mark_complete,
-    record_values,
     remove_session,
 )
 from .cache import CachedSession, SessionCache
@@ -61,7 +61,7 @@ _INSERT_SESSION: Final = """
 # Only the columns that change: agent, key, position in the tree and workspace are fixed.
 _UPDATE_SESSION: Final = """
     UPDATE sessions SET row = ?, phase = ?, archived = ?, updated_at = ?, resting = ?
-    WHERE id = ? AND epoch = ?
+    WHERE number = ? AND epoch = ?
 """
 # Separate, and only if they changed: indexed columns cost more to write than the others.
 _RENAME_SESSION: Final = """
@@ -87,18 +87,17 @@ def commit(
 
     Errors of sqlite3 that concern the file are raised unchanged.
     """
-    known = known or SessionCache()
-    encoded = [_encode_write(write) for write in writes]
+    known = SessionCache() if known is None else known
     try:
         with transaction(connection):
             known.check(connection)
-            return _Batch(connection, snapshot_every, known).add_all(encoded)
+            return _Batch(connection, snapshot_every, known).add_all(writes)
     except BaseException as error:
-        known.forget_all()
+        known.clear()  # after a rollback, or an unknown outcome
         if not _is_bad_value(error):
             raise
     with transaction(connection):
-        return _commit_singly(connection, encoded, snapshot_every)
+        return _commit_singly(connection, writes, snapshot_every)
 
 
 def _is_bad_value(error: BaseException) -> bool:
@@ -111,20 +110,20 @@ def _is_bad_value(error: BaseException) -> bool:
 
 
 def _commit_singly(
-    connection: sqlite3.Connection, encoded: Sequence[_EncodedWrite], every: int
+    connection: sqlite3.Connection, writes: Sequence[Write], every: int
 ) -> list[Answer]:
     refused: set[SessionId] = set()
     answers: list[Answer] = []
-    for one in encoded:
+    for one in writes:
         connection.execute("SAVEPOINT one")
         try:
-            [answer] = _Batch(connection, every, SessionCache(), refused).add_all([one])
+            [answer] = _Batch(connection, every, SessionCache(connection), refused).add_all([one])
         except (sqlite3.Error, ValueError, OverflowError) as error:
             if not _is_bad_value(error):
                 raise
             connection.execute("ROLLBACK TO one")
-            refused.add(one.write.session_id)
-            answer = not_storable(one.write.session_id, error)
+            refused.add(one.session_id)
+            answer = not_storable(one.session_id, error)
         connection.execute("RELEASE one")
         answers.append(answer)
     return answers
@@ -132,53 +131,19 @@ def _commit_singly(
 
 # Encoding --------------------------------------------------------------------------------------
 
-
-class _EncodedPart(NamedTuple):
-    """The part of a write that belongs to one session, encoded."""
-
-    write: Write
-    row: str | None
-    records: list[Values]
-    reply: Values | None
+# The row, the records and the stored reply of one session's part of a write.
+_Encoded: TypeAlias = tuple[str | None, EncodedRecords, Values | None]
 
 
-class _EncodedWrite(NamedTuple):
-    """A write with its encoded parts, or the error if they cannot be encoded."""
-
-    write: Write
-    parts: Sequence[_EncodedPart] = ()
-    problem: NotStorable | None = None
-
-
-def _encode_write(write: Write) -> _EncodedWrite:
-    parts: list[_EncodedPart] = []
-    part: Write | None = write
-    try:
-        while part is not None:
-            parts.append(_encode_part(part))
-            part = part.linked_write
-    except ENCODING_ERRORS as error:
-        return _EncodedWrite(write, problem=not_storable(write.session_id, error))
-    return _EncodedWrite(write, parts)
-
-
-def _encode_part(write: Write) -> _EncodedPart:
-    validate_records(write)
+def _encode_part(write: Write) -> _Encoded:
+    records = encode_records(write)
+    row = None if write.row is None else encode_row(write.row).decode()
     reply = write.stored_reply
-    return _EncodedPart(
-        write,
-        None if write.row is None else encode(write.row).decode(),
-        [record_values(record) for record in write.records],
-        None
-        if reply is None
-        else (
-            *split_scope(reply.scope),
-            reply.key,
-            write.session_id,
-            reply.fingerprint,
-            encode_plain(reply.answer),
-        ),
-    )
+    if reply is None:
+        return row, records, None
+    scope = split_scope(reply.scope)
+    answer = encode_plain(reply.answer)
+    return row, records, (*scope, reply.key, write.session_id, reply.fingerprint, answer)
 
 
 # One transaction -------------------------------------------------------------------------------
@@ -199,79 +164,95 @@ class _Batch:
         self._cache = known
         # Sessions with a refused write: their later writes are refused too.
         self._refused: set[SessionId] = set() if refused is None else refused
-        self._records: list[Values] = []
+        self._records = EncodedRecords()
         self._rows: dict[SessionId, Values] = {}
         self._names: dict[SessionId, Values] = {}
         self._replies: list[Values] = []
         self._snapshots: list[Values] = []
 
-    def add_all(self, encoded: Sequence[_EncodedWrite]) -> list[Answer]:
+    def add_all(self, writes: Sequence[Write]) -> list[Answer]:
         """Check and collect each write, then write those that were not refused."""
         answers: list[Answer] = []
-        for one in encoded:
-            answer = self._add(one)
+        for write in writes:
+            answer = self._add(write)
             if isinstance(answer, NotStorable):
-                self._refused.add(one.write.session_id)
+                self._refused.add(write.session_id)
             answers.append(answer)
         self._write()
         return answers
 
-    def _add(self, one: _EncodedWrite) -> Answer:
-        if one.write.session_id in self._refused:
-            return refused_with_earlier(one.write.session_id)
-        part: Write | None = one.write
-        while part is not None:
+    def _add(self, write: Write) -> Answer:
+        if write.session_id in self._refused:
+            return refused_with_earlier(write.session_id)
+        parts = write.parts
+        for part in parts:
             refusal = self._refusal(part)
             if refusal is not None:
                 return refusal
-            part = part.linked_write
-        if one.problem is not None:
-            return one.problem
-        for encoded in one.parts:
-            self._collect(encoded)
+        try:
+            encoded = list(map(_encode_part, parts))
+        except ENCODING_ERRORS as error:
+            return not_storable(write.session_id, error)
+        for part, values in zip(parts, encoded, strict=True):
+            self._collect(part, values)
         return None
 
     def _refusal(self, write: Write) -> Answer:
-        state = self._cache.find(self._connection, write.session_id)
-        epoch, last = (0, None) if state is None else (state.epoch, state.last_seq)
-        if last is None:
-            last = inserted_count(self._connection, write.session_id)
-        return write_refusal(write, epoch=epoch, last_seq=last, is_stored=state is not None)
+        state = self._cache[write.session_id]
+        if state is not None:
+            return write_refusal(write, state.epoch, state.last_seq)
+        inserted = inserted_count(self._connection, write.session_id)
+        return write_refusal(write, 0, inserted, is_stored=False)
 
-    def _collect(self, part: _EncodedPart) -> None:
-        write, row, session_id = part.write, part.write.row, part.write.session_id
-        state = self._cache.find(self._connection, session_id)
-        epoch, before = (0, 0) if state is None else (state.epoch, state.last_seq)
-        names = None if state is None else state.names
-        inserted = inserted_count(self._connection, session_id) if state is None else 0
-        last = before + inserted + len(part.records)
-        if row is not None:
-            now = (row.name, row.title, row.key, row.tags)
-            if state is None:
-                assert part.row is not None
-                self._connection.execute(_INSERT_SESSION, _columns(row, part.row))
-                if inserted:
-                    mark_complete(self._connection, session_id)
-            else:
-                changed = (part.row, row.phase, int(row.archived), row.updated_at)
-                self._rows[session_id] = (*changed, int(needs_no_recovery(row)), session_id, epoch)
-                if names != now:
-                    self._names[session_id] = (
-                        search_label(row),
-                        encode_texts(row.tags),
-                        session_id,
-                    )
-            names = now
-        self._cache.put(session_id, CachedSession(epoch, last, names))
-        self._records += part.records
-        if part.row is not None and is_snapshot_due(before, last, self._every):
-            self._snapshots.append((session_id, last, part.row))
-        if part.reply is not None:
-            self._replies.append(part.reply)
+    def _collect(self, write: Write, encoded: _Encoded) -> None:
+        row_json, records, reply = encoded
+        state = self._cache[write.session_id]
+        if state is None:
+            assert row_json is not None
+            state, before = self._insert_session(write, row_json), 0
+        else:
+            before = state.last_seq
+            if row_json is not None:
+                self._update_session(write, row_json, state)
+        state.last_seq += len(write.records)
+        self._records.append_all(records)
+        if row_json is not None and is_snapshot_due(before, state.last_seq, self._every):
+            self._snapshots.append((write.session_id, state.last_seq, row_json))
+        if reply is not None:
+            self._replies.append(reply)
         if write.deletes is not None:
             self._write()
             remove_session(self._connection, write.deletes)
-            self._cache.put(write.deletes, None)
+            self._cache[write.deletes] = None
+
+    def _insert_session(self, write: Write, row_json: str) -> CachedSession:
+        row, session_id = write.row, write.session_id
+        assert row is not None
+        inserted = inserted_count(self._connection, session_id)
+        made = self._connection.execute(_INSERT_SESSION, _columns(row, row_json))
+        assert made.lastrowid is not None
+        if inserted:
+            mark_complete(self._connection, session_id)
+        state = CachedSession(made.lastrowid, 0, inserted, _names(row))
+        self._cache[session_id] = state
+        return state
+
+    def _update_session(self, write: Write, row_json: str, state: CachedSession) -> None:
+        row, session_id = write.row, write.session_id
+        assert row is not None
+        self._rows[session_id] = (
+            row_json,
+            str(row.phase),  # sqlite3 looks for an adapter of other types than str
+            int(row.archived),
+            row.updated_at,
+            int(needs_no_recovery(row)),
+            state.number,
+            state.epoch,
+        )
+        names = _names(row)
+        if state.names != names:
+            self._names[session_id] = (search_label(row), encode_texts(row.tags), session_id)
+            state.names = names
 
     def _write(self) -> None:
         connection = self._connection
@@ -281,9 +262,9 @@ class _Batch:
         if self._names:
             connection.executemany(_RENAME_SESSION, self._names.values())
             self._names = {}
-        if self._records:
+        if self._records.columns:
             insert_records(connection, self._records)
-            self._records = []
+            self._records = EncodedRecords()
         for statement, values in (
             (_INSERT_REPLY, self._replies),
             (_INSERT_SNAPSHOT, self._snapshots),
@@ -293,6 +274,11 @@ class _Batch:
                 values.clear()
 
 
+def _names(row: SessionState) -> Values:
+    """Return the fields from which the label and the tags of a session are computed."""
+    return (row.name, row.title, row.key, row.tags)
+
+
 def _columns(row: SessionState, encoded: str) -> Values:
     """Return the columns of a new session: its row, and the columns that lists filter by."""
     key, lineage = row.key, row.lineage
@@ -300,7 +286,7 @@ def _columns(row: SessionState, encoded: str) -> Values:
         row.id,
         encoded,
         row.agent_name,
-        row.phase,
+        str(row.phase),
         int(row.archived),
         None if key is None else key.channel,
         None if key is None else key.peer,
