@@ -6,6 +6,7 @@ loop, no session can make progress. `ActiveClock` leaves that time out; silence 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Final
@@ -63,8 +64,11 @@ class Clock:
 
     def now(self) -> float:
         """Return the current time stamp, by the wall clock."""
-        self._last_at = in_order(self._read_wall(), self._last_at)
-        return self._last_at
+        at, last_at = self._read_wall(), self._last_at
+        if at < last_at <= at + _HOLD_SECONDS:  # as `in_order`, without its call
+            return last_at
+        self._last_at = at
+        return at
 
     def steady(self) -> float:
         """Return the current steady time; only it may be compared with a stored deadline."""
@@ -105,7 +109,8 @@ class ActiveClock:
 
     def __init__(self, loop_time: Callable[[], float] = trio.current_time) -> None:
         self._loop_time = loop_time
-        self._last: float | None = None
+        # The last tick; infinite before the first, so that no time is a gap behind it.
+        self._last = math.inf
         # Invariant: the sum of all gaps so far; it only grows.
         self.suspended_seconds = 0.0
 
@@ -118,13 +123,13 @@ class ActiveClock:
 
     def tick(self, now: float) -> None:
         """Record a tick at `now`; count the time since the last tick as suspended if it is long."""
-        if self._last is not None and now - self._last > GAP_SECONDS:
+        if now - self._last > GAP_SECONDS:
             self.suspended_seconds += now - self._last
         self._last = now
 
     def now(self) -> float:
         """Return the active seconds since an arbitrary instant; only differences are meaningful."""
         now = self._loop_time()
-        if self._last is not None and now - self._last > GAP_SECONDS:
+        if now - self._last > GAP_SECONDS:
             self.tick(now)  # the first reader after a gap must see it, before `run` does
         return now - self.suspended_seconds

@@ -75,7 +75,7 @@ _PROGRESS_EVENTS = (
 _RETRY_SECONDS = 0.01
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)  # not frozen, as `SessionRequest`
 class DriverReport:
     """An event from a driver, with its context; reports of an earlier driver are ignored."""
 
