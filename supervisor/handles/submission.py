@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 import orjson
@@ -32,6 +32,8 @@ from .parts import Parts
 from .shapes import InputState, input_status
 
 IfStopped: TypeAlias = Literal["resume", "reject"]
+_QUEUE: Final = "queue"
+_RESUME: Final = "resume"
 
 
 def make_input(
@@ -50,15 +52,18 @@ def make_input(
     """
     services = parts.services
     services.refuse_if_shutting_down()
-    when_busy = check_choice("when_busy", when_busy, WhenBusy)
-    if_stopped = check_choice("if_stopped", if_stopped, IfStopped)
+    # The defaults of `send` and `prompt` are these same objects, and need no check.
+    if when_busy is not _QUEUE:
+        when_busy = check_choice("when_busy", when_busy, WhenBusy)
+    if if_stopped is not _RESUME:
+        if_stopped = check_choice("if_stopped", if_stopped, IfStopped)
     attached = check_attachments(attachments) if attachments != () else ()
-    new_id, steady_at = services.ids.new, services.clock.steady()
+    at, steady_at = services.clock.now_and_steady()
     return ev.InputSubmitted(
-        at=services.clock.now(),
+        at=at,
         steady_at=steady_at,
-        fresh=TurnId(new_id("turn")),
-        input=InputId(new_id("in")),
+        fresh=TurnId(services.ids.new("turn")),
+        input=InputId(services.ids.new("in")),
         text=check_prompt(text),
         when_busy=when_busy,
         source=source,

@@ -64,11 +64,19 @@ class Clock:
 
     def now(self) -> float:
         """Return the current time stamp, by the wall clock."""
-        at, last_at = self._read_wall(), self._last_at
-        if at < last_at <= at + _HOLD_SECONDS:  # as `in_order`, without its call
-            return last_at
+        at = self._read_wall()
+        if at < self._last_at:
+            at = in_order(at, self._last_at)
         self._last_at = at
         return at
+
+    def now_and_steady(self) -> tuple[float, float]:
+        """Return both times for the stamp of an event, as `now` and `steady` do."""
+        at = self._read_wall()
+        if at < self._last_at:
+            at = in_order(at, self._last_at)
+        self._last_at = at
+        return at, self.loop_time() + self._steady_offset
 
     def steady(self) -> float:
         """Return the current steady time; only it may be compared with a stored deadline."""

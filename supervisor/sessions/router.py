@@ -219,10 +219,9 @@ class SessionRouter:
         """
         # Each step that may wait comes behind a check whether it has to: usually there is an actor
         # and room at the throttle, and each coroutine on the way costs about 40 bytecodes.
-        health = self._services.health
-        throttle, ticket = health.throttle, None
-        if not reduces_activity(event):
-            size = _size_of(event)
+        health, ticket, size = self._services.health, None, _throttled_size(event)
+        throttle = health.throttle
+        if size is not None:
             ticket = throttle.acquire_now(size) or await throttle.acquire(size)
         try:
             if health.problem is not None or self._postponed:
@@ -380,12 +379,13 @@ class SessionRouter:
         self.tell_if_live(session_id, event)
 
 
-def _size_of(event: ev.Event) -> int:
-    """Return about how many bytes the event adds to the store."""
+def _throttled_size(event: ev.Event) -> int | None:
+    """Return about how many bytes the event adds to the store; None if it is not throttled."""
     if type(event) is ev.InputSubmitted:
         return event.attachment_bytes + len(event.text)
-    text = getattr(event, "text", None)
-    return len(text) if isinstance(text, str) else 0
+    if reduces_activity(event):
+        return None
+    return len(getattr(event, "text", None) or "")
 
 
 def _has_stopped(session: SessionState) -> bool:

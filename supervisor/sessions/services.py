@@ -220,12 +220,8 @@ class Services:
 
     def stamp(self) -> Stamp:
         """Return the fields that every event has: the time by both clocks, and an unused id."""
-        clock = self.clock
-        return {
-            "at": clock.now(),
-            "steady_at": clock.steady(),
-            "fresh": TurnId(self.ids.new("turn")),
-        }
+        at, steady_at = self.clock.now_and_steady()
+        return {"at": at, "steady_at": steady_at, "fresh": TurnId(self.ids.new("turn"))}
 
     @property
     def is_shutting_down(self) -> bool:

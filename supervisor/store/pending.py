@@ -144,7 +144,7 @@ class WriteThrottle:
         self._max_bytes = max_bytes
         # Size and time of arrival of each admitted request, by its ticket, in order of admission.
         self._admitted: dict[int, tuple[int, float]] = {}
-        self._new_ticket = count().__next__
+        self._new_ticket = count(1).__next__
         self.bytes = 0
         # Waiting callers, oldest first: ticket, size, time of arrival, and the event that admits
         # the caller. A caller whose event is set is already admitted.
@@ -173,9 +173,9 @@ class WriteThrottle:
         """Return a ticket for `release` if there is capacity; None if the caller has to wait."""
         if self._waiting or not self._has_capacity(size):
             return None
+        self.bytes += size
         ticket = self._new_ticket()
         self._admitted[ticket] = (size, self.loop_time())
-        self.bytes += size
         return ticket
 
     async def acquire(self, size: int) -> int:
