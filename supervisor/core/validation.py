@@ -146,13 +146,14 @@ def check_prompt(text: str) -> str:
         raise InputRefused(f"the text is {short_repr(text)}", hint="send some text")
     if not text.strip():
         raise InputRefused("the text is blank", hint="send some text")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InputRefused(
-            "the text contains a lone surrogate",
-            hint="a lone surrogate cannot be stored: decode the text correctly first",
-        ) from None
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputRefused(
+                "the text contains a lone surrogate",
+                hint="a lone surrogate cannot be stored: decode the text correctly first",
+            ) from None
     return text if type(text) is str else exact_str(text)
 
 

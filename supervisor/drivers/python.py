@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 import trio
-from trio.lowlevel import enable_ki_protection
+from trio.lowlevel import checkpoint_if_cancelled, current_task, enable_ki_protection
 
 from supervisor.core import agent_events
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
@@ -205,11 +205,11 @@ class _PythonRun:
         try:
             turn.history = await self._context.prepare_turn(turn.id)
             # A read of the store does not notice a cancellation, and the turn may be over by now.
-            await trio.lowlevel.checkpoint_if_cancelled()
+            await checkpoint_if_cancelled()
             answer = await self._agent.function(turn)
         except BaseException as error:  # noqa: BLE001 - also a Cancelled, ours or a foreign one
             failure = error
-        if trio.lowlevel.current_task().child_nurseries:
+        if current_task().child_nurseries:
             return  # the agent left a nursery open: the nursery around this task calls `fail`
         if failure is None and isinstance(answer, str):
             self._end(self._completed(answer))

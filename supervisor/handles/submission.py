@@ -207,7 +207,7 @@ class ResultWaiter:
             self._awaiting.__enter__()
         return self._pending
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, _error: object, _traceback: object) -> None:
         if self._awaiting is not None:
             self._awaiting.__exit__(None, None, None)
         self._slot.subscribers.remove_result(self._pending)
