@@ -149,7 +149,9 @@ class WriteThrottle:
         # Waiting callers, oldest first: ticket, size, time of arrival, and the event that admits
         # the caller. A caller whose event is set is already admitted.
         self._waiting: deque[tuple[int, int, float, trio.Event]] = deque()
+        # Set when no request is admitted any more, if a task waits for that.
         self._idle = RepeatedEvent()
+        self._yielding = 0
         # `make_services` sets the loop's clock itself: this looks the clock up at each call.
         self.loop_time: Callable[[], float] = trio.current_time
 
@@ -204,7 +206,7 @@ class WriteThrottle:
             self._admitted[first] = (size, since)
             self.bytes += size
             called.set()
-        if not self._admitted:
+        if self._yielding and not self._admitted:
             self._idle.set()
 
     async def yield_to_callers(self) -> None:
@@ -213,10 +215,15 @@ class WriteThrottle:
         For work that would delay the acknowledgements of callers and can wait. Not always a
         checkpoint.
         """
-        if self._admitted:
+        if not self._admitted:
+            return
+        self._yielding += 1
+        try:
             with trio.move_on_after(MAX_YIELD_SECONDS):
                 while self._admitted:
                     await self._idle.wait()
+        finally:
+            self._yielding -= 1
 
     def _has_capacity(self, size: int) -> bool:
         """Return True if a request of this size fits; one above the limit is admitted alone."""
