@@ -55,6 +55,8 @@ def exact_str(text: T) -> T:
 def check_choice(name: str, word: T, choices: Any) -> T:  # noqa: ANN401 - a Literal
     """Return the value; raise ConfigError unless it is one of the choices."""
     allowed = choices.__args__  # as `get_args`, which also handles types that are not literals
+    if type(word) is str and word in allowed:
+        return word
     if not isinstance(word, str) or word not in allowed:
         raise ConfigError(
             f"{name} is {short_repr(word)}", hint=f"choose one of {', '.join(allowed)}"
@@ -144,14 +146,15 @@ def check_prompt(text: str) -> str:
         raise InputRefused(f"the text is {short_repr(text)}", hint="send some text")
     if not text.strip():
         raise InputRefused("the text is blank", hint="send some text")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InputRefused(
-            "the text contains a lone surrogate",
-            hint="a lone surrogate cannot be stored: decode the text correctly first",
-        ) from None
-    return exact_str(text)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputRefused(
+                "the text contains a lone surrogate",
+                hint="a lone surrogate cannot be stored: decode the text correctly first",
+            ) from None
+    return text if type(text) is str else exact_str(text)
 
 
 def encoded_size(name: str, text: str) -> int:

@@ -24,19 +24,21 @@ class AgentNursery:
     """A nursery for the task of one agent; its own task only holds it open."""
 
     __slots__ = (
-        "_cancel_reason",
         "_closed",
         "_nurseries",
-        "_nursery",
+        "cancel_reason",
+        "nursery",
         "on_corrupted",
         "was_used",
     )
 
     def __init__(self, nurseries: AgentNurseries) -> None:
         self._nurseries = nurseries
-        self._nursery: trio.Nursery | None = None
+        # None until its task has opened it, which is before the first work ends.
+        self.nursery: trio.Nursery | None = None
         self._closed = trio.Event()
-        self._cancel_reason: str | None = None
+        # Why the work was cancelled; None while it was not.
+        self.cancel_reason: str | None = None
         # Called with trio's error if the agent has corrupted its task; None while unused.
         self.on_corrupted: OnCorrupted | None = None
         self.was_used = True
@@ -44,10 +46,10 @@ class AgentNursery:
     async def run(self, work: Work, name: str) -> None:
         """Open the nursery, start the work in it, and hold it open until `close`."""
         try:
-            async with trio.open_nursery() as self._nursery:
-                if self._cancel_reason is not None:
-                    self._nursery.cancel_scope.cancel(reason=self._cancel_reason)
-                self._nursery.start_soon(work, name=name)
+            async with trio.open_nursery() as self.nursery:
+                if self.cancel_reason is not None:
+                    self.nursery.cancel_scope.cancel(reason=self.cancel_reason)
+                self.nursery.start_soon(work, name=name)
                 await self._closed.wait()
         except BaseException as error:
             self._nurseries.forget(self)
@@ -55,21 +57,11 @@ class AgentNursery:
                 raise  # no agent was running
             self.on_corrupted(error)
 
-    def start_soon(self, work: Work, name: str) -> None:
-        """Start the work in the open nursery."""
-        assert self._nursery is not None
-        self._nursery.start_soon(work, name=name)
-
     def cancel(self, reason: str) -> None:
         """Cancel the work. No other agent gets this nursery."""
-        self._cancel_reason = reason
-        if self._nursery is not None:
-            self._nursery.cancel_scope.cancel(reason=reason)
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the work was cancelled."""
-        return self._cancel_reason is not None
+        self.cancel_reason = reason
+        if self.nursery is not None:
+            self.nursery.cancel_scope.cancel(reason=reason)
 
     def close(self) -> None:
         """End the task that holds the nursery open."""
@@ -92,7 +84,8 @@ class AgentNurseries:
         if self._unused:
             nursery = self._unused.pop()
             nursery.on_corrupted = on_corrupted
-            nursery.start_soon(work, name)
+            assert nursery.nursery is not None
+            nursery.nursery.start_soon(work, name=name)
             return nursery
         nursery = AgentNursery(self)
         nursery.on_corrupted = on_corrupted
@@ -105,7 +98,7 @@ class AgentNurseries:
         The nursery of a cancelled agent ends by itself.
         """
         nursery.on_corrupted = None
-        if nursery.is_cancelled:
+        if nursery.cancel_reason is not None:
             return
         nursery.was_used = True
         self._unused.append(nursery)

@@ -130,8 +130,11 @@ class DriverContext(Protocol):
     def received_text(self, turn: TurnId) -> str:
         """Return the agent text of the turn so far, at most 1 MiB from its start."""
 
-    def has_received(self, turn: TurnId, text: str) -> bool:
-        """Return True if this is all agent text of the turn so far."""
+    def write_answer(self, turn: TurnId, text: str) -> None:
+        """Write the final text of the turn, unless it is all agent text of the turn so far.
+
+        Raise `OutputTooLarge` as `write_text` does.
+        """
 
     def write(
         self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
@@ -150,6 +153,12 @@ class DriverContext(Protocol):
 
     async def history(self, turn: TurnId) -> Sequence[Message]:
         """Return the messages of the current chapter before the turn."""
+
+    async def prepare_turn(self, turn: TurnId) -> Sequence[Message]:
+        """Return the history, and load the notifications, so that `news` can return them at once.
+
+        Raise `ConfigError` as `workspace_root` does. Not always a checkpoint.
+        """
 
     async def before_call(
         self, turn: TurnId, call: CallId, name: str, tool_input: Mapping[str, Any] | None
@@ -178,9 +187,6 @@ class DriverContext(Protocol):
 
     async def descendant(self, turn: TurnHandle, session_id: str) -> ChildHandle:
         """Return a handle of a descendant; raise `PermissionDenied` for any other session."""
-
-    async def load_news(self) -> None:
-        """Load the notifications about children, so that `news` can return them at once."""
 
     def news(self, turn: TurnId) -> list[News]:
         """Return the notifications about children that were not returned before."""

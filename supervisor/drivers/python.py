@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 import trio
-from trio.lowlevel import enable_ki_protection
+from trio.lowlevel import checkpoint_if_cancelled, current_task, enable_ki_protection
 
 from supervisor.core import agent_events
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
@@ -198,21 +198,23 @@ class _PythonRun:
 
         An exception of the agent fails the turn.
         """
-        CURRENT_SESSION.set(self.turn.session_id)
+        turn = self.turn
+        CURRENT_SESSION.set(turn.session_id)
         answer: object = None
         failure: BaseException | None = None
         try:
-            self.turn.history = await self._context.history(self.turn.id)
-            await self._context.load_news()
-            await self._context.workspace_root()  # raises if it was replaced
+            turn.history = await self._context.prepare_turn(turn.id)
             # A read of the store does not notice a cancellation, and the turn may be over by now.
-            await trio.lowlevel.checkpoint_if_cancelled()
-            answer = await self._agent.function(self.turn)
+            await checkpoint_if_cancelled()
+            answer = await self._agent.function(turn)
         except BaseException as error:  # noqa: BLE001 - also a Cancelled, ours or a foreign one
             failure = error
-        if trio.lowlevel.current_task().child_nurseries:
+        if current_task().child_nurseries:
             return  # the agent left a nursery open: the nursery around this task calls `fail`
-        self._end(self._report(answer, failure))
+        if failure is None and isinstance(answer, str):
+            self._end(self._completed(answer))
+        else:
+            self._end(self._report(answer, failure))
         self._runtime.agent_nurseries.release(self._nursery)
 
     def fail(self, error: BaseException) -> None:
@@ -243,11 +245,11 @@ class _PythonRun:
                 return agent_events.AgentExited(
                     failure=Failure("process_exit", str(failure)), **self._context.stamp()
                 )
-            if not self._nursery.is_cancelled:
+            if self._nursery.cancel_reason is None:
                 return self._ended("failed", error=describe_error(failure))
             # While no scope around us is cancelled, a Cancelled was kept by the agent.
             if is_cancellation(failure) and trio.current_effective_deadline() == -math.inf:
-                return self._ended("interrupted", stop_reason="cancelled")
+                return self._ended("interrupted", "cancelled")
             return self._ended("interrupted", error=describe_error(failure))
         if answer is not None and not isinstance(answer, str):
             return self._ended(
@@ -261,26 +263,29 @@ class _PythonRun:
         Write the returned text if the turn has no such text.
         """
         text = None if answer is None else plain_text(answer)
-        if text and not self._context.has_received(self.turn.id, text):
+        if text:
             try:
-                self._context.write_text(self.turn.id, "agent_text", text, continues=False)
+                self._context.write_answer(self.turn.id, text)
             except OutputTooLarge as error:
                 return self._ended("failed", error=describe_error(error))
-        return self._ended("completed", stop_reason="end_turn", text=text)
+        return self._ended("completed", "end_turn", text=text)
 
     def _ended(
         self,
         outcome: Outcome,
-        *,
         stop_reason: str | None = None,
+        *,
         text: str | None = None,
         error: str | None = None,
     ) -> agent_events.TurnEnded:
+        stamp = self._context.stamp()
         return agent_events.TurnEnded(
             turn=self.turn.id,
             outcome=outcome,
             stop_reason=stop_reason,
             text=text,
             error=error,
-            **self._context.stamp(),
+            at=stamp["at"],
+            steady_at=stamp["steady_at"],
+            fresh=stamp["fresh"],
         )

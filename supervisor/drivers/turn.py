@@ -54,11 +54,15 @@ class Turn:
         self.session_id: SessionId = context.session_id
         self.text: str = effect.text
         self.attachments: tuple[Mapping[str, Any], ...] = effect.attachments
-        self.workspace: str | None = context.workspace
         self.history: Sequence[Message] = ()
         self._context = context
         self._closing = closing
         self._turn_control = turn_control
+
+    @property
+    def workspace(self) -> str | None:
+        """The working directory of the agent; None if the session has none."""
+        return self._context.workspace
 
     def __repr__(self) -> str:
         over = " (over)" if self._turn_control.is_over else ""

@@ -57,10 +57,12 @@ class TurnControl:
         """Mark the turn as over, report outstanding usage, and wake open permission requests."""
         if not self.is_over:
             self.is_over = True
-            if self.unreported_usage != NO_USAGE:
+            # Most turns never count usage: then it is still the same object.
+            if self.unreported_usage is not NO_USAGE and self.unreported_usage != NO_USAGE:
                 self.context.report_eventually(self._usage_report())
-            for waiting in self.pending_permissions.values():
-                waiting.answered.set()
+            if self.pending_permissions:
+                for waiting in self.pending_permissions.values():
+                    waiting.answered.set()
 
     def offer_steering(self, input_id: InputId, text: str) -> None:
         """Keep a steering text until the agent takes it."""

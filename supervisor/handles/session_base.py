@@ -145,7 +145,9 @@ class SessionInputs(SessionBase):
         )
         if queued == "cancel":
             event = event.changed(queued=queued)
-        return await send(self._parts, self.id, event, idempotency_key)
+        receipt = await send(self._parts, self.id, event, idempotency_key)
+        assert isinstance(receipt, Receipt)
+        return receipt
 
     async def prompt(
         self,
@@ -164,21 +166,21 @@ class SessionInputs(SessionBase):
         stops while the input is queued. Cancelling the call undoes nothing: an accepted input
         stays accepted.
         """
-        self._refuse_own_session("prompt()", "use send(), which does not wait for the turn")
+        parts, agent = self._parts, self._calling_session()
+        if agent is not None:
+            self._refuse_own_session("prompt()", "use send(), which does not wait for the turn")
         event = make_input(
-            self._parts,
+            parts,
             text,
             attachments=attachments,
             when_busy=when_busy,
             ttl_seconds=ttl_seconds,
             if_stopped=if_stopped,
-            source=self._source(),
+            source="user" if agent is None else self._source(),
         )
-        with (
-            ResultWaiter(self._parts.registry, self.id, event.input) as pending,
-            self._mark_awaited(),
-        ):
-            receipt = await send(self._parts, self.id, event, idempotency_key)
+        with ResultWaiter(parts.registry, self.id, event.input, agent=agent) as pending:
+            receipt = await send(parts, self.id, event, idempotency_key)
+            assert isinstance(receipt, Receipt)
             if receipt.input_id == event.input:
                 return await pending.wait()
         return await self.result(receipt.input_id)
@@ -212,7 +214,9 @@ class SessionInputs(SessionBase):
         `send`.
         """
         event = make_steering(self._parts, text, ttl_seconds=ttl_seconds, source=self._source())
-        return await send(self._parts, self.id, event, idempotency_key)
+        receipt = await send(self._parts, self.id, event, idempotency_key)
+        assert isinstance(receipt, Receipt)
+        return receipt
 
     async def inputs(self) -> list[Input]:
         """Return the accepted inputs that are not settled, in the order in which they will run."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
 from supervisor.core import events as ev
 from supervisor.core.errors import InputRefused, short_repr
-from supervisor.core.ids import InputId, SessionId
-from supervisor.core.receipts import Receipt, TurnResult
+from supervisor.core.ids import InputId, SessionId, TurnId
+from supervisor.core.receipts import TurnResult
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, Source, WhenBusy
+from supervisor.core.step import ReplyValue
 from supervisor.core.text import plain_data
 from supervisor.core.validation import (
     check_attachments,
@@ -30,6 +31,8 @@ from .parts import Parts
 from .shapes import InputState, input_status
 
 IfStopped: TypeAlias = Literal["resume", "reject"]
+_QUEUE: Final = "queue"
+_RESUME: Final = "resume"
 
 
 def make_input(
@@ -46,21 +49,27 @@ def make_input(
 
     The session checks the length of the text.
     """
-    parts.services.refuse_if_shutting_down()
-    when_busy = check_choice("when_busy", when_busy, WhenBusy)
-    if_stopped = check_choice("if_stopped", if_stopped, IfStopped)
-    attached = check_attachments(attachments)
-    stamp = parts.services.stamp()
+    services = parts.services
+    services.refuse_if_shutting_down()
+    # The defaults of `send` and `prompt` are these same objects, and need no check.
+    if when_busy is not _QUEUE:
+        when_busy = check_choice("when_busy", when_busy, WhenBusy)
+    if if_stopped is not _RESUME:
+        if_stopped = check_choice("if_stopped", if_stopped, IfStopped)
+    attached = check_attachments(attachments) if attachments != () else ()
+    at, steady_at = services.clock.now_and_steady()
     return ev.InputSubmitted(
-        input=InputId(parts.services.ids.new("in")),
+        at=at,
+        steady_at=steady_at,
+        fresh=TurnId(services.ids.new("turn")),
+        input=InputId(services.ids.new("in")),
         text=check_prompt(text),
         when_busy=when_busy,
         source=source,
-        expires_at=_expires_at(stamp["steady_at"], ttl_seconds),
+        expires_at=None if ttl_seconds is None else _expires_at(steady_at, ttl_seconds),
         attachments=attached,
         attachment_bytes=len(orjson.dumps(attached)) if attached else 0,
         if_stopped=if_stopped,
-        **stamp,
     )
 
 
@@ -74,39 +83,49 @@ def make_steering(
         input=InputId(parts.services.ids.new("in")),
         text=check_prompt(text),
         source=source,
-        expires_at=_expires_at(stamp["steady_at"], ttl_seconds),
+        expires_at=None if ttl_seconds is None else _expires_at(stamp["steady_at"], ttl_seconds),
         **stamp,
     )
 
 
-def _expires_at(steady_at: float, ttl_seconds: float | None) -> float | None:
-    return None if ttl_seconds is None else steady_at + check_ttl_seconds(ttl_seconds)
+def _expires_at(steady_at: float, ttl_seconds: float) -> float:
+    return steady_at + check_ttl_seconds(ttl_seconds)
 
 
-async def send(
+def send(
     parts: Parts,
     session_id: SessionId,
     event: ev.InputSubmitted | ev.SteeringSubmitted,
     key: str | None,
-) -> Receipt:
-    """Run the blocking hooks, send the event and return the receipt.
+) -> Awaitable[ReplyValue]:
+    """Run the blocking hooks and send the event; the awaited reply is the receipt.
 
-    Raise the error of a hook that denies the input, or of the session that refuses it.
+    Raise the error of a hook that denies the input, or of the session that refuses it. Not itself
+    a coroutine: each one between the caller and its wait is entered again at every wake-up.
     """
     idempotency = None if key is None else make_idempotency(key, _request_fields(event))
-    ask: Callable[..., Awaitable[object]] = parts.router.ask
     if parts.services.hooks.has_input_hooks:
+        return _send_after_hooks(parts, session_id, event, idempotency)
+    return parts.router.ask(session_id, event, idempotency=idempotency)
+
+
+async def _send_after_hooks(
+    parts: Parts,
+    session_id: SessionId,
+    event: ev.InputSubmitted | ev.SteeringSubmitted,
+    idempotency: Idempotency | None,
+) -> ReplyValue:
+    store = parts.services.store
+    if (
+        idempotency is not None
+        and await store.stored_reply(session_id, idempotency.key) is not None
+    ):
         # A repeated request gets its stored reply, so hooks do not run again.
-        known = (
-            key is not None and await parts.services.store.stored_reply(session_id, key) is not None
-        )
-        if not known:
-            event = await _apply_hooks(parts, session_id, event)
-            if isinstance(event, ev.InputSubmitted) and event.if_stopped == "resume":
-                ask = parts.router.ask_resuming
-    receipt = await ask(session_id, event, idempotency=idempotency)
-    assert isinstance(receipt, Receipt)
-    return receipt
+        return await parts.router.ask(session_id, event, idempotency=idempotency)
+    event = await _apply_hooks(parts, session_id, event)
+    if isinstance(event, ev.InputSubmitted) and event.if_stopped == "resume":
+        return await parts.router.ask_resuming(session_id, event, idempotency=idempotency)
+    return await parts.router.ask(session_id, event, idempotency=idempotency)
 
 
 def _request_fields(event: ev.InputSubmitted | ev.SteeringSubmitted) -> list[object]:
@@ -161,20 +180,35 @@ def make_idempotency(key: str | None, request: object) -> Idempotency | None:
 
 
 class ResultWaiter:
-    """Context manager that collects the result of an input from its start on."""
+    """Context manager that collects the result of an input from its start on.
 
-    __slots__ = ("_pending", "_registry", "_slot")
+    During the block the session of `agent`, if there is one, counts as waiting for this session.
+    """
 
-    def __init__(self, registry: SessionRegistry, session_id: SessionId, input_id: InputId) -> None:
+    __slots__ = ("_awaiting", "_pending", "_registry", "_slot")
+
+    def __init__(
+        self,
+        registry: SessionRegistry,
+        session_id: SessionId,
+        input_id: InputId,
+        *,
+        agent: SessionId | None = None,
+    ) -> None:
         self._registry = registry
         self._slot = registry.slot(session_id)
         self._pending = PendingResult(input_id)
+        self._awaiting = None if agent is None else registry.awaiting(agent, session_id)
 
     def __enter__(self) -> PendingResult:
         self._slot.subscribers.add_result(self._pending)
+        if self._awaiting is not None:
+            self._awaiting.__enter__()
         return self._pending
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, _error: object, _traceback: object) -> None:
+        if self._awaiting is not None:
+            self._awaiting.__exit__(None, None, None)
         self._slot.subscribers.remove_result(self._pending)
         self._registry.drop_unused(self._slot)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -32,6 +33,17 @@ from .slot import SessionSlot
 from .tasks import DriverCall
 
 logger = logging.getLogger("supervisor")
+
+# Reports that change what the runner knows of a driver.
+_DRIVER_EVENTS: Final = frozenset(
+    {
+        agent_events.AgentAttached,
+        agent_events.AgentClosed,
+        agent_events.AgentExited,
+        agent_events.StartFailed,
+        agent_events.ZombieEnded,
+    }
+)
 
 
 def _offer_steering(offer: OfferSteering, driver: Driver) -> None:
@@ -205,26 +217,29 @@ class AgentRunner:
             return
         self._driver, self._context = driver, context
         if kind.runs_process:
-            self._call_safely(_start, driver)  # it waits for a start slot by itself
+            self.call_driver(_start)  # it waits for a start slot by itself
         else:
-            services.start_limiter.start(driver, partial(self._call_safely, _start))
+            services.start_limiter.start(driver, partial(self._call_if_current, _start))
 
     def accept_report(self, report: DriverReport) -> bool:
         """Update the driver by its report; return False if the session must not handle it.
 
         The driver is the current one or one that is closing.
         """
-        context, event = report.context, report.event
-        if type(event) is agent_events.AgentClosed:
+        context, kind = report.context, type(report.event)
+        if kind not in _DRIVER_EVENTS:
+            return not context.is_closed
+        if kind is agent_events.AgentClosed:
             return self._remove_closed(context)
-        if type(event) is agent_events.ZombieEnded:
+        if kind is agent_events.ZombieEnded:
             return True
         if context.is_closed:
             return False
-        if isinstance(event, agent_events.AgentExited | agent_events.StartFailed):
+        if kind is agent_events.AgentAttached:
+            if context is self._context:
+                self._release_start_slot()
+        else:
             self._detach(context)
-        elif type(event) is agent_events.AgentAttached and context is self._context:
-            self._release_start_slot()
         return True
 
     def _release_start_slot(self) -> None:
@@ -235,22 +250,30 @@ class AgentRunner:
     # Turns ----------------------------------------------------------------------------------
 
     def call_driver(self, order: DriverCall) -> None:
-        """Call the driver, if there is one."""
-        if self._driver is not None:
-            call = partial(self._call_safely, order)
-            self._services.start_limiter.call(self._driver, call)
+        """Call the driver, if there is one; if it waits to start, after the start.
 
-    def _call_safely(self, order: DriverCall, driver: Driver) -> None:
-        """Call the driver; if it raises, report that its agent has failed, and discard it."""
-        if driver is not self._driver or driver is self._failed or self._context is None:
+        If it raises, report that its agent has failed, and discard it.
+        """
+        driver = self._driver
+        if driver is None or driver is self._failed:
+            return
+        starts = self._services.start_limiter
+        if starts.is_waiting(driver):
+            starts.call_after_start(driver, partial(self._call_if_current, order))
             return
         try:
             order(driver)
         except Exception as error:
             logger.exception("driver of session %s failed", self._slot.id)
             self._failed = driver
+            assert self._context is not None
             self._context.report_eventually(self._failure_event(error))
             _discard(driver)
+
+    def _call_if_current(self, order: DriverCall, driver: Driver) -> None:
+        """Call the driver, unless it was dropped while the call waited for its start."""
+        if driver is self._driver:
+            self.call_driver(order)
 
     def _failure_event(self, error: Exception) -> ev.Event:
         """Return the event for a driver that raised: the start has failed, or the agent exited."""
@@ -262,18 +285,21 @@ class AgentRunner:
         failure = Failure("startup" if session.agent is None else "unknown", problem)
         return agent_events.AgentExited(failure=failure, **self._services.stamp())
 
-    def begin_turn(self, effect: StartTurn | AdoptTurn) -> None:
-        """Open the log for the output of a turn that starts."""
+    def adopt_turn(self, effect: AdoptTurn) -> None:
+        """Open the log for a turn that the agent started by itself, and tell the driver its id."""
         self._log.begin_turn(effect.turn, max_bytes=self._state().terms.max_turn_bytes)
+        self.call_driver(lambda driver: driver.adopt_turn(effect))
 
     def start_turn(self, order: StartTurn) -> None:
-        """Pass the turn to the driver, at once or after the hooks before a turn."""
-        self.start_agent()
-        if self._driver is None or self._context is None:
-            return  # the agent is unknown, and that is reported
-        if not self._hooks.has_turn_hooks():
+        """Open the log for a turn, and pass it to the driver, now or after the hooks before it."""
+        self._log.begin_turn(order.turn, max_bytes=self._state().terms.max_turn_bytes)
+        if self._driver is None:
+            self.start_agent()
+        if not self._services.hooks.has_turn_hooks:
             self.call_driver(lambda driver: driver.start_turn(order))
             return
+        if self._context is None:
+            return  # the agent is unknown, and that is reported
         preparation = TurnHooks(self._state(), order, self._context, self.call_driver)
         self._turn_hooks = preparation
         self._slot.progress.is_asking_hooks = True

@@ -6,6 +6,7 @@ loop, no session can make progress. `ActiveClock` leaves that time out; silence 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Final
@@ -63,8 +64,19 @@ class Clock:
 
     def now(self) -> float:
         """Return the current time stamp, by the wall clock."""
-        self._last_at = in_order(self._read_wall(), self._last_at)
-        return self._last_at
+        at = self._read_wall()
+        if at < self._last_at:
+            at = in_order(at, self._last_at)
+        self._last_at = at
+        return at
+
+    def now_and_steady(self) -> tuple[float, float]:
+        """Return both times for the stamp of an event, as `now` and `steady` do."""
+        at = self._read_wall()
+        if at < self._last_at:
+            at = in_order(at, self._last_at)
+        self._last_at = at
+        return at, self.loop_time() + self._steady_offset
 
     def steady(self) -> float:
         """Return the current steady time; only it may be compared with a stored deadline."""
@@ -105,7 +117,8 @@ class ActiveClock:
 
     def __init__(self, loop_time: Callable[[], float] = trio.current_time) -> None:
         self._loop_time = loop_time
-        self._last: float | None = None
+        # The last tick; infinite before the first, so that no time is a gap behind it.
+        self._last = math.inf
         # Invariant: the sum of all gaps so far; it only grows.
         self.suspended_seconds = 0.0
 
@@ -118,13 +131,13 @@ class ActiveClock:
 
     def tick(self, now: float) -> None:
         """Record a tick at `now`; count the time since the last tick as suspended if it is long."""
-        if self._last is not None and now - self._last > GAP_SECONDS:
+        if now - self._last > GAP_SECONDS:
             self.suspended_seconds += now - self._last
         self._last = now
 
     def now(self) -> float:
         """Return the active seconds since an arbitrary instant; only differences are meaningful."""
         now = self._loop_time()
-        if self._last is not None and now - self._last > GAP_SECONDS:
+        if now - self._last > GAP_SECONDS:
             self.tick(now)  # the first reader after a gap must see it, before `run` does
         return now - self.suspended_seconds

@@ -37,7 +37,6 @@ from .slot import SessionSlot
 from .subscribers import NEWS_KINDS
 from .transcript import Transcript
 from .tree_access import TreeAccess
-from .turn_buffer import NO_TEXT, ReceivedText
 from .writer_requests import ask_repeatedly
 
 logger = logging.getLogger("supervisor")
@@ -75,7 +74,7 @@ _PROGRESS_EVENTS = (
 _RETRY_SECONDS = 0.01
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)  # not frozen, as `SessionRequest`
 class DriverReport:
     """An event from a driver, with its context; reports of an earlier driver are ignored."""
 
@@ -89,16 +88,18 @@ NO_FIELDS: Final[Mapping[str, Any]] = {}
 def output_fields(event: ev.Event, session: SessionState, log: Log) -> Mapping[str, Any]:
     """Return the output fields of an end event; the driver does not know them, the log does."""
     if isinstance(event, agent_events.TurnEnded):
-        output = log.turn_output(event.turn)
-        if output.messages:
-            text, truncated = output.text, output.truncated
-            if event.text is not None:
-                text = cut_text(event.text, MAX_RESULT_BYTES)
-                truncated = len(text) < len(event.text)
-            return {"text": text, "messages": output.messages, "truncated": truncated}
-    elif isinstance(event, agent_events.SteeringBeganTurn):
+        output, given = log.turn_buffer, event.text
+        if output is None or output.turn != event.turn or not output.message_count:
+            return NO_FIELDS
+        if given is None:
+            merged = output.merged
+            return {"text": merged.text, "messages": merged.messages, "truncated": merged.truncated}
+        text = cut_text(given, MAX_RESULT_BYTES)
+        truncated = len(text) < len(given)
+        return {"text": text, "messages": output.message_count, "truncated": truncated}
+    if isinstance(event, agent_events.SteeringBeganTurn):
         return {"output": log.turn_output(event.turn)}
-    elif isinstance(event, agent_events.AgentExited) and session.turn is not None:
+    if isinstance(event, agent_events.AgentExited) and session.turn is not None:
         return {"output": log.turn_output(session.turn.id)}
     return NO_FIELDS
 
@@ -202,13 +203,13 @@ class SessionDriverContext:
         return self._backlog is None and self._tell(event)
 
     def _tell(self, event: ev.Event) -> bool:
-        if isinstance(event, _PROGRESS_EVENTS):
-            self._slot.mark_progress()
-        elif type(event) is agent_events.TurnEnded:
+        if type(event) is agent_events.TurnEnded:
             self._slot.progress.mark_turn_ended()
         elif type(event) is agent_events.AgentExited:
             self._slot.progress.mark_turn_ended()
             event = event.changed(jitter=random.random())  # noqa: S311 - to spread restarts
+        elif isinstance(event, _PROGRESS_EVENTS):
+            self._slot.mark_progress()
         try:
             # Urgent, because requests of callers may fill the mailbox.
             self._ref.tell(DriverReport(self, event), urgent=True)
@@ -244,26 +245,26 @@ class SessionDriverContext:
     def write_text(
         self, turn: TurnId, kind: TextKind, text: str, *, continues: bool = True
     ) -> None:
-        self._log.add_text(turn, kind, text, self._now(), continues=continues)
+        at = self._services.clock.now()
+        self._log.add_text(turn, kind, text, at, continues=continues)
         self._slot.mark_progress()
         self._services.flusher.request_flush(self._log)
 
     def write(
         self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
     ) -> None:
-        self._log.add(turn, kind, body, self._now())
+        self._log.add(turn, kind, body, self._services.clock.now())
         self._slot.mark_progress()
         self._services.flusher.request_flush(self._log)
 
     def received_text(self, turn: TurnId) -> str:
-        return self._received(turn).head
-
-    def has_received(self, turn: TurnId, text: str) -> bool:
-        return self._received(turn).equals(text)
-
-    def _received(self, turn: TurnId) -> ReceivedText:
         output = self._log.turn_buffer
-        return NO_TEXT if output is None or output.turn != turn else output.received_text
+        return "" if output is None or output.turn != turn else output.received_text.head
+
+    def write_answer(self, turn: TurnId, text: str) -> None:
+        output = self._log.turn_buffer
+        if output is None or output.turn != turn or not output.received_text.equals(text):
+            self.write_text(turn, "agent_text", text, continues=False)
 
     def count_output(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         self._log.charge(turn, body)
@@ -283,6 +284,19 @@ class SessionDriverContext:
             if transcript.is_cacheable:
                 subscribers.transcript = transcript
         return transcript.messages_before(turn)
+
+    async def prepare_turn(self, turn: TurnId) -> Sequence[Message]:
+        # Usually all of it is in memory, and nothing has to wait.
+        subscribers = self._slot.subscribers
+        if subscribers.transcript is None:
+            history = await self.history(turn)
+        else:
+            history = subscribers.transcript.messages_before(turn)
+        if subscribers.unread_news is None:
+            await self._load_news()
+        if self._state().workspace is not None:
+            await self.workspace_root()  # raises if it was replaced
+        return history
 
     async def _load_transcript(self) -> Transcript:
         """Return the transcript of the session from its readable records."""
@@ -324,10 +338,11 @@ class SessionDriverContext:
         await trio.lowlevel.checkpoint()
         return self._tree.descendant(self.session_id, turn, session_id)
 
-    async def load_news(self) -> None:
+    async def _load_news(self) -> None:
+        """Load the unread notifications about children."""
         slot, subscribers = self._slot, self._slot.subscribers
         session = slot.session
-        if subscribers.unread_news is not None or session is None:
+        if session is None:
             return
         family = session.family
         if family.news == family.news_read:
@@ -357,9 +372,6 @@ class SessionDriverContext:
 
     async def answer_request(self, request_id: str, decision: Decision) -> None:
         await self._tree.answer_request(self._state(), request_id, decision)
-
-    def _now(self) -> float:
-        return self._services.clock.now()
 
 
 # Returns the context of a driver, from the slot, log, ref and state of the incarnation.

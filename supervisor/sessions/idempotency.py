@@ -94,7 +94,9 @@ class Idempotency:
     fingerprint: str
 
 
-@attrs.frozen
+# Not frozen, although nothing changes it: a frozen instance of five fields takes 1.0 us to make,
+# this one 0.4, and there is one for each request.
+@attrs.define(eq=False)
 class SessionRequest(Ask[Reply]):
     """A caller's request to a session.
 

@@ -12,11 +12,11 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import trio
 
-from actors import Actor, ActorStopped, Ended, GaveUp, Group, MailboxFull, Ref, RestartPolicy
+from actors import Actor, ActorStopped, GaveUp, Group, MailboxFull, Ref, RestartPolicy
 from supervisor.core.errors import (
     NotStorable,
     SessionNotActive,
@@ -29,6 +29,7 @@ from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.store.port import Stored
 
+from .exit_monitor import ExitMonitor
 from .refusals import session_not_found, supervisor_closed
 from .services import Services
 from .slot import PendingStart, SessionSlot
@@ -56,19 +57,6 @@ class Recheck:
 
 
 RECHECK: Final = Recheck()
-
-
-class ExitMonitor(Actor):
-    """Actor that watches session actors and reports their exits to the registry."""
-
-    def __init__(self, on_exit: Callable[[Ref, object], None]) -> None:
-        self._on_exit = on_exit
-
-    async def receive(self, message: Any) -> None:  # noqa: ANN401 - an actor's mailbox
-        """Report the exit of a session actor to the registry."""
-        if isinstance(message, Ended) and isinstance(message.ref, Ref):
-            self._on_exit(message.ref, message.reason)
-        await trio.lowlevel.checkpoint()
 
 
 class SessionRegistry:
@@ -115,6 +103,16 @@ class SessionRegistry:
         """Return the session's slot, or None."""
         return self._slots.get(session_id)
 
+    def find_ref(self, session_id: SessionId, stale_ref: Ref | None = None) -> Ref | None:
+        """Return the session's actor if it takes messages; None if it has to be started first.
+
+        Also None if the supervisor is closed. `stale_ref` is a ref that the caller found stopped.
+        """
+        slot = self._slots.get(session_id)
+        if slot is None or slot.is_stopping_idle or self._services.run_state.is_closed:
+            return None
+        return None if slot.ref is stale_ref else slot.ref
+
     def is_live_or_starting(self, session_id: SessionId) -> bool:
         """Return True if the session has an actor or its actor is being started."""
         slot = self._slots.get(session_id)
@@ -125,7 +123,7 @@ class SessionRegistry:
 
         A slot that waits for a restart is kept for its last published seq.
         """
-        if slot.is_in_use or slot.id in self._retrying:
+        if slot.ref is not None or slot.is_in_use or slot.id in self._retrying:
             return
         if self._slots.get(slot.id) is slot:
             del self._slots[slot.id]
@@ -155,9 +153,10 @@ class SessionRegistry:
         """
         while True:
             self._services.refuse_if_closed()
+            ref = self.find_ref(session_id, stale_ref)
+            if ref is not None:
+                return ref
             slot = self.slot(session_id)
-            if slot.ref is not None and not slot.is_stopping_idle and slot.ref is not stale_ref:
-                return slot.ref
             if slot.pending_start is None:
                 slot.pending_start = PendingStart()
                 self._services.tasks.start_soon(self._start, slot, slot.pending_start)
@@ -242,7 +241,7 @@ class SessionRegistry:
 
     def close(self) -> None:
         """Refuse further calls, and fail every wait."""
-        self._services.run_state.value = "closed"
+        self._services.run_state.close()
         for slot in list(self._slots.values()):
             slot.close(supervisor_closed())
         self._services.feeds.end()

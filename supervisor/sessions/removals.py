@@ -29,15 +29,16 @@ class Removals:
 
     def problem(self, session_id: SessionId) -> SessionNotActive | None:
         """Return the error for a resume of a marked session; None if it is not marked."""
-        if session_id not in self._sessions:
-            return None
-        return SessionNotActive(
-            f"session {session_id} is being replaced or deleted",
-            hint="send the input to the new session of the key, if there is one",
-        )
+        return _being_removed(session_id) if session_id in self._sessions else None
 
     def refuse(self, session_id: SessionId) -> None:
         """Raise SessionNotActive if the session is marked."""
-        problem = self.problem(session_id)
-        if problem is not None:
-            raise problem
+        if session_id in self._sessions:
+            raise _being_removed(session_id)
+
+
+def _being_removed(session_id: SessionId) -> SessionNotActive:
+    return SessionNotActive(
+        f"session {session_id} is being replaced or deleted",
+        hint="send the input to the new session of the key, if there is one",
+    )

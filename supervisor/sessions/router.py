@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
+import attrs
 import trio
 
 from actors import ActorStopped, MailboxFull, Ref
@@ -33,6 +34,7 @@ from .idempotency import Idempotency, SessionRequest
 from .input_expiry import InputExpiry
 from .refusals import no_reply
 from .registry import MAX_ATTEMPTS, SessionRegistry
+from .request_exits import RequestExits
 from .services import Services
 from .slot import PendingStart
 
@@ -212,76 +214,75 @@ class SessionRouter:
     ) -> ReplyValue:
         """Ask the session, and return its reply; raise what it refuses.
 
-        An event that does not reduce activity waits at the throttle while the writer is behind.
+        An event that does not reduce activity waits at the throttle while the writer is behind. A
+        request that is cancelled after it was sent may still be carried out.
         """
-        if reduces_activity(event):
-            return await self._ask(session_id, event, idempotency, also, removes, urgent=urgent)
-        load = self._services.health.throttle
-        carried = await load.acquire(_size_of(event))
+        # Each step that may wait comes behind a check whether it has to: usually there is an actor
+        # and room at the throttle, and each coroutine on the way costs about 40 bytecodes.
+        health, ticket, size = self._services.health, None, _throttled_size(event)
+        throttle = health.throttle
+        if size is not None:
+            ticket = throttle.acquire_now(size) or await throttle.acquire(size)
         try:
-            return await self._ask(session_id, event, idempotency, also, removes, urgent=urgent)
-        finally:
-            load.release(carried)
-
-    async def _ask(  # noqa: C901 - one case per way to get no reply
-        self,
-        session_id: SessionId,
-        event: ev.Event,
-        idempotency: Idempotency | None,
-        also: Write | None,
-        removes: SessionId | None,
-        *,
-        urgent: bool,
-    ) -> ReplyValue:
-        """Ask the session, and if its actor exits meanwhile, the next incarnation.
-
-        A request that is cancelled after it was sent may still be carried out. A second incarnation
-        is told that the request may have been carried out, and looks it up.
-        """
-        await self._check_degraded(session_id, event)
-        dead: Ref | None = None
-        problem: Exception | None = None
-        again = False  # whether an earlier incarnation may have carried it out
-        if idempotency is None and also is None and self._cannot_have_actor(session_id):
-            reply = await self._answer_from_row(session_id, event)
-            if reply is not None:
-                return _reply_value(reply)
-        deaths = 0
-        while deaths < MAX_ATTEMPTS:
-            if isinstance(event, _RESUMING_EVENTS) and not again:
+            if health.problem is not None or self._postponed:
+                await self._check_degraded(session_id, event)
+            request = SessionRequest(event, idempotency, joint_write=also, removes=removes)
+            ref = self._registry.find_ref(session_id)
+            if ref is None:
+                return _reply_value(await self._start_and_ask(session_id, request, urgent=urgent))
+            if isinstance(event, _RESUMING_EVENTS):
                 self._services.removals.refuse(session_id)
-            try:
-                ref = await self._registry.get_or_start(session_id, stale_ref=dead)
-            except (SessionNotFound, SessionNotActive, StoreDegraded) as refusal:
-                if not again:
-                    raise
-                problem = refusal
-                break
-            except Exception as error:  # noqa: BLE001 - it exited during its start
-                problem = error
-                deaths += 1
-                continue
-            request = SessionRequest(
-                event, idempotency, is_retry=again, joint_write=also, removes=removes
-            )
             try:
                 # Without a timeout: commits have none, and an exit fails the ask.
                 reply = await ref.ask(request, timeout_seconds=math.inf, urgent=urgent)
-            except MailboxFull as full:
-                raise QueueFull(
-                    f"the mailbox of session {session_id} is full ({full.capacity} messages)",
-                    hint="try again in a moment",
-                ) from None
             except Exception as error:  # noqa: BLE001 - it exited before it replied
-                problem = error
-                if not isinstance(error, ActorStopped) or error.was_in_hand:
-                    again = True
-                    deaths += 1
-                # After a crash the same ref is restarted; after an exit, another actor is started.
-                dead = ref if ref.statistics().state in ("stopping", "stopped") else None
+                exits = RequestExits()
+                exits.add(ref, error)
+            else:
+                return _reply_value(reply)
+            return _reply_value(await self._ask_next(session_id, request, exits, urgent=urgent))
+        finally:
+            if ticket is not None:
+                throttle.release(ticket)
+
+    async def _start_and_ask(
+        self, session_id: SessionId, request: SessionRequest, *, urgent: bool
+    ) -> Reply:
+        """Answer a request that changes nothing from the row; else start the actor and ask it."""
+        is_plain = request.idempotency is None and request.joint_write is None
+        if is_plain and self._cannot_have_actor(session_id):
+            reply = await self._answer_from_row(session_id, request.event)
+            if reply is not None:
+                return reply
+        return await self._ask_next(session_id, request, RequestExits(), urgent=urgent)
+
+    async def _ask_next(
+        self, session_id: SessionId, request: SessionRequest, exits: RequestExits, *, urgent: bool
+    ) -> Reply:
+        """Ask the session's next incarnation, and if that exits meanwhile, the one after it.
+
+        An incarnation is told if an earlier one may have carried the request out, and looks it up.
+        """
+        while exits.count < MAX_ATTEMPTS:
+            if not exits.may_be_done and isinstance(request.event, _RESUMING_EVENTS):
+                self._services.removals.refuse(session_id)
+            try:
+                ref = await self._registry.get_or_start(session_id, stale_ref=exits.stopped)
+            except (SessionNotFound, SessionNotActive, StoreDegraded) as refusal:
+                if not exits.may_be_done:
+                    raise
+                exits.problem = refusal
+                break
+            except Exception as error:  # noqa: BLE001 - it exited during its start
+                exits.problem = error
+                exits.count += 1
                 continue
-            return _reply_value(reply)
-        raise no_reply(session_id, problem)
+            again = attrs.evolve(request, is_retry=exits.may_be_done)
+            try:
+                return await ref.ask(again, timeout_seconds=math.inf, urgent=urgent)
+            except Exception as error:  # noqa: BLE001 - it exited before it replied
+                exits.add(ref, error)
+        raise no_reply(session_id, exits.problem)
 
     async def ask_resuming(
         self,
@@ -381,11 +382,13 @@ class SessionRouter:
         self.tell_if_live(session_id, event)
 
 
-def _size_of(event: ev.Event) -> int:
-    """Return about how many bytes the event adds to the store."""
-    size = getattr(event, "attachment_bytes", 0)
-    text = getattr(event, "text", None)
-    return size + len(text) if isinstance(text, str) else size
+def _throttled_size(event: ev.Event) -> int | None:
+    """Return about how many bytes the event adds to the store; None if it is not throttled."""
+    if type(event) is ev.InputSubmitted:
+        return event.attachment_bytes + len(event.text)
+    if reduces_activity(event):
+        return None
+    return len(getattr(event, "text", None) or "")
 
 
 def _has_stopped(session: SessionState) -> bool:

@@ -10,11 +10,10 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 import trio
-from trio_util import AsyncValue
 
 from actors import Ref
 from supervisor.config import Settings
@@ -146,13 +145,34 @@ def _terms(settings: Settings) -> Terms:
     )
 
 
-# Draining: no new work. Closed: every call raises.
-RunState: TypeAlias = Literal["open", "draining", "closed"]
 # Order a stop for a cause, with a detail, without waiting for it.
 StopSession: TypeAlias = Callable[[SessionId, Cause, str | None], None]
 
 _PAGE_RECORDS: Final = 500
 _HELPER_THREADS: Final = 2
+
+
+class RunState:
+    """The state of the supervisor: open, then draining, then closed. It never goes back.
+
+    Plain attributes, because each request reads both.
+    """
+
+    __slots__ = ("is_closed", "is_shutting_down")
+
+    def __init__(self) -> None:
+        # Since it drains: new work is refused.
+        self.is_shutting_down = False
+        # Every call raises. Invariant: a closed supervisor is shutting down too.
+        self.is_closed = False
+
+    def drain(self) -> None:
+        """Refuse new work from now on."""
+        self.is_shutting_down = True
+
+    def close(self) -> None:
+        """Refuse every call from now on."""
+        self.is_shutting_down = self.is_closed = True
 
 
 class RunningService(Protocol):
@@ -186,7 +206,7 @@ class Services:
     instruments: Instruments
     removals: Removals
     publisher: Publisher
-    run_state: AsyncValue[RunState]
+    run_state: RunState
     shutdown: ShutdownState
     # Threads for long work outside the store: reading files, exports, repairs.
     thread_limiter: trio.CapacityLimiter
@@ -200,36 +220,32 @@ class Services:
 
     def stamp(self) -> Stamp:
         """Return the fields that every event has: the time by both clocks, and an unused id."""
-        return {
-            "at": self.clock.now(),
-            "steady_at": self.clock.steady(),
-            "fresh": TurnId(self.ids.new("turn")),
-        }
+        at, steady_at = self.clock.now_and_steady()
+        return {"at": at, "steady_at": steady_at, "fresh": TurnId(self.ids.new("turn"))}
 
     @property
     def is_shutting_down(self) -> bool:
         """Whether the supervisor refuses new work."""
-        state: RunState = self.run_state.value
-        return state != "open"
+        return self.run_state.is_shutting_down
 
     @property
     def is_closed(self) -> bool:
         """Whether the supervisor is closed."""
-        state: RunState = self.run_state.value
-        return state == "closed"
+        return self.run_state.is_closed
 
     def refuse_if_closed(self) -> None:
         """Raise SessionNotActive if the supervisor is closed."""
-        if self.is_closed:
+        if self.run_state.is_closed:
             raise supervisor_closed()
 
     def refuse_if_shutting_down(self) -> None:
         """Raise SessionNotActive after `drain`, and StoreDegraded while the store is degraded."""
-        if self.is_shutting_down:
+        if self.run_state.is_shutting_down:
             raise SessionNotActive(
                 "the supervisor is shutting down", hint="open it again; accepted inputs are stored"
             )
-        self.health.refuse_if_degraded()
+        if self.health.problem is not None:
+            self.health.refuse_if_degraded()
 
     async def stored_output(self, session_id: SessionId, turn: OpenTurn | None) -> TurnOutput:
         """Return the stored output of a turn that no driver will report; empty without a turn."""
@@ -269,6 +285,7 @@ def make_services(
     feeds, removals = GlobalFeeds(), Removals()
     clock = Clock(store.last_clock)
     health.set_on_commit(instruments.committed)
+    health.throttle.loop_time = clock.loop_time
     return Services(
         settings=SettingsCell(settings),
         agents=AgentsCell(agents),
@@ -294,7 +311,7 @@ def make_services(
         publisher=Publisher(
             instruments=instruments, inbox=inbox, hooks=hooks, feeds=feeds, removals=removals
         ),
-        run_state=AsyncValue("open"),
+        run_state=RunState(),
         shutdown=ShutdownState(),
         thread_limiter=trio.CapacityLimiter(_HELPER_THREADS),
         is_offline=is_offline,

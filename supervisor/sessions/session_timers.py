@@ -43,32 +43,29 @@ class SessionTimers:
         """Set the timer to be due after the seconds, in place of its earlier due time."""
         if after_seconds == math.inf:
             return
-        timer = self._find(name)
-        if timer is None:
+        for timer in self._timers:
+            if timer.name == name:
+                break
+        else:
             timer = Timer(name, self)  # not a bound method, which takes 64 bytes
             self._timers += (timer,)
         self._heap.set(timer, after_seconds)
 
     def clear(self, name: str) -> None:
         """Clear the timer, if it is set."""
-        timer = self._find(name)
-        if timer is not None:
-            timer.clear()
-            if name not in _REUSED_NAMES:  # the timer of one request or call
-                self._heap.drop(timer)
-                self._timers = tuple(one for one in self._timers if one is not timer)
+        for timer in self._timers:
+            if timer.name == name:
+                timer.clear()
+                if name not in _REUSED_NAMES:  # the timer of one request or call
+                    self._heap.drop(timer)
+                    self._timers = tuple(one for one in self._timers if one is not timer)
+                return
 
     def drop(self) -> None:
         """Drop all timers."""
         for timer in self._timers:
             self._heap.drop(timer)
         self._timers = ()
-
-    def _find(self, name: str) -> Timer | None:
-        for timer in self._timers:
-            if timer.name == name:
-                return timer
-        return None
 
     def set_idle_stop(self) -> None:
         """Send the actor `STOP_IF_IDLE` after a while."""

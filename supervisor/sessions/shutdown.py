@@ -38,8 +38,7 @@ async def drain(services: Services, registry: SessionRegistry, *, patience_secon
 
     Sessions that are still active afterwards are cancelled.
     """
-    if not services.is_closed:
-        services.run_state.value = "draining"
+    services.run_state.drain()
     shutdown = services.shutdown
     if shutdown.begin(patience_seconds):
         services.tasks.start_soon(_watch_store, services)

@@ -105,13 +105,13 @@ class StartLimiter:
         else:
             self._waiting[driver] = deque([start])
 
-    def call(self, driver: Driver, call: DriverCall) -> None:
-        """Make the call on the driver, after earlier calls that are queued for it."""
-        waiting = self._waiting.get(driver) if self._waiting else None
-        if waiting is None:
-            call(driver)
-        else:
-            waiting.append(call)
+    def is_waiting(self, driver: Driver) -> bool:
+        """Return True if the driver waits to start."""
+        return driver in self._waiting
+
+    def call_after_start(self, driver: Driver, call: DriverCall) -> None:
+        """Make the call on a driver that waits to start, after earlier calls."""
+        self._waiting[driver].append(call)
 
     def release(self, driver: Driver) -> None:
         """Record that the driver's start has ended, and start the next ones."""

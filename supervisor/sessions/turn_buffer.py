@@ -135,9 +135,6 @@ class ReceivedText:
         return text.startswith(head) and rest.digest() == self._rest.digest()
 
 
-NO_TEXT: Final = ReceivedText()
-
-
 class TurnBuffer:
     """The output of the running turn, with its size and the time of its last progress."""
 

@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Final
 
 import attrs
@@ -135,26 +136,24 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_YIELD_SECONDS: Final = 0.005
 
 
-@attrs.frozen
-class ThrottledWrite:
-    """A request that the throttle admitted: its size and the time of its arrival."""
-
-    bytes: int
-    since: float = attrs.field(factory=trio.current_time)
-
-
 class WriteThrottle:
     """Back-pressure before the writer; one per store."""
 
     def __init__(self, *, max_writes: int = MAX_WRITES, max_bytes: int = MAX_BYTES) -> None:
         self._max_writes = max_writes
         self._max_bytes = max_bytes
-        # By identity, in order of arrival.
-        self._admitted: dict[int, ThrottledWrite] = {}
+        # Size and time of arrival of each admitted request, by its ticket, in order of admission.
+        self._admitted: dict[int, tuple[int, float]] = {}
+        self._new_ticket = count(1).__next__
         self.bytes = 0
-        # Waiting callers, oldest first. A caller whose event is set is already admitted.
-        self._waiting: deque[tuple[ThrottledWrite, trio.Event]] = deque()
+        # Waiting callers, oldest first: ticket, size, time of arrival, and the event that admits
+        # the caller. A caller whose event is set is already admitted.
+        self._waiting: deque[tuple[int, int, float, trio.Event]] = deque()
+        # Set when no request is admitted any more, if a task waits for that.
         self._idle = RepeatedEvent()
+        self._yielding = 0
+        # `make_services` sets the loop's clock itself: this looks the clock up at each call.
+        self.loop_time: Callable[[], float] = trio.current_time
 
     @property
     def writes(self) -> int:
@@ -170,35 +169,44 @@ class WriteThrottle:
     def wait_seconds(self) -> float:
         """Age of the oldest admitted request in seconds."""
         first = next(iter(self._admitted.values()), None)
-        return 0.0 if first is None else trio.current_time() - first.since
+        return 0.0 if first is None else self.loop_time() - first[1]
 
-    async def acquire(self, size: int) -> ThrottledWrite:
-        """Wait for capacity; pass the result to `release`. A cancelled call takes no capacity."""
-        carried = ThrottledWrite(size)
-        if not self._waiting and self._has_capacity(carried):
-            self._admit(carried)
-            return carried
-        called = trio.Event()
-        self._waiting.append((carried, called))
+    def acquire_now(self, size: int) -> int | None:
+        """Return a ticket for `release` if there is capacity; None if the caller has to wait."""
+        if self._waiting or not self._has_capacity(size):
+            return None
+        self.bytes += size
+        ticket = self._new_ticket()
+        self._admitted[ticket] = (size, self.loop_time())
+        return ticket
+
+    async def acquire(self, size: int) -> int:
+        """Wait for capacity; return a ticket for `release`. A cancelled call takes no capacity."""
+        ticket = self.acquire_now(size)
+        if ticket is not None:
+            return ticket
+        ticket, called = self._new_ticket(), trio.Event()
+        waiting = (ticket, size, self.loop_time(), called)
+        self._waiting.append(waiting)
         try:
             await called.wait()
         except BaseException:
             if called.is_set():
-                self.release(carried)
+                self.release(ticket)
             else:
-                self._waiting.remove((carried, called))
+                self._waiting.remove(waiting)
             raise
-        return carried
+        return ticket
 
-    def release(self, carried: ThrottledWrite) -> None:
+    def release(self, ticket: int) -> None:
         """Release the capacity of a request and admit waiting callers."""
-        del self._admitted[id(carried)]
-        self.bytes -= carried.bytes
-        while self._waiting and self._has_capacity(self._waiting[0][0]):
-            first, called = self._waiting.popleft()
-            self._admit(first)
+        self.bytes -= self._admitted.pop(ticket)[0]
+        while self._waiting and self._has_capacity(self._waiting[0][1]):
+            first, size, since, called = self._waiting.popleft()
+            self._admitted[first] = (size, since)
+            self.bytes += size
             called.set()
-        if not self._admitted:
+        if self._yielding and not self._admitted:
             self._idle.set()
 
     async def yield_to_callers(self) -> None:
@@ -207,19 +215,20 @@ class WriteThrottle:
         For work that would delay the acknowledgements of callers and can wait. Not always a
         checkpoint.
         """
-        if self._admitted:
+        if not self._admitted:
+            return
+        self._yielding += 1
+        try:
             with trio.move_on_after(MAX_YIELD_SECONDS):
                 while self._admitted:
                     await self._idle.wait()
+        finally:
+            self._yielding -= 1
 
-    def _has_capacity(self, carried: ThrottledWrite) -> bool:
-        """Return True if the request fits; one above the byte limit is admitted alone."""
-        fits = not self.bytes or self.bytes + carried.bytes <= self._max_bytes
+    def _has_capacity(self, size: int) -> bool:
+        """Return True if a request of this size fits; one above the limit is admitted alone."""
+        fits = self.bytes + size <= self._max_bytes or not self.bytes
         return fits and len(self._admitted) < self._max_writes
-
-    def _admit(self, carried: ThrottledWrite) -> None:
-        self._admitted[id(carried)] = carried
-        self.bytes += carried.bytes
 
 
 @attrs.frozen
@@ -246,7 +255,10 @@ class StoreHealth:
     """State of the store, with its backlog and throttle; the writer updates it."""
 
     def __init__(self) -> None:
-        self._problem: AsyncValue[StoreDegraded | None] = AsyncValue(None)
+        # Why the store cannot write at present; None while it can. A plain attribute, because each
+        # request reads it. Invariant: only `_set_problem` changes it, with the value below.
+        self.problem: StoreDegraded | None = None
+        self._changes: AsyncValue[StoreDegraded | None] = AsyncValue(None)
         # Set if the file could not be opened for writing.
         self.is_read_only = False
         # Whether stored sessions are not recovered yet. Then a store that was degraded stays so for
@@ -275,23 +287,21 @@ class StoreHealth:
             self._on_commit(seconds, writes)
 
     @property
-    def _error(self) -> StoreDegraded | None:
-        error: StoreDegraded | None = self._problem.value
-        return error
-
-    @property
     def is_degraded(self) -> bool:
         """Whether the store cannot write at present."""
-        return self._error is not None
+        return self.problem is not None
+
+    def _set_problem(self, problem: StoreDegraded | None) -> None:
+        self.problem = self._changes.value = problem
 
     async def wait_healthy(self) -> None:
         """Wait until the store can write; for a read-only store that never happens."""
-        await self._problem.wait_value(None)
+        await self._changes.wait_value(None)
 
     @property
     def state(self) -> StoreState:
         """Current state, without the numbers of waiting writes."""
-        trouble = self._error
+        trouble = self.problem
         if trouble is None:
             return StoreState(findings=self.findings)
         return StoreState(
@@ -316,10 +326,10 @@ class StoreHealth:
 
     def refuse_if_degraded(self) -> None:
         """Raise `StoreDegraded` if the store cannot write at present."""
-        error = self._error
-        if error is not None:
+        problem = self.problem
+        if problem is not None:
             # A new error each time: an exception accumulates its tracebacks.
-            raise StoreDegraded(self._describe(error), hint=error.hint)
+            raise StoreDegraded(self._describe(problem), hint=problem.hint)
 
     def _describe(self, trouble: StoreDegraded) -> str:
         problem: str = trouble.args[0]
@@ -327,15 +337,15 @@ class StoreHealth:
 
     def degrade(self, trouble: StoreDegraded) -> None:
         """Mark the store as degraded."""
-        is_news = self._error is None
-        self._problem.value = trouble
+        is_news = self.problem is None
+        self._set_problem(trouble)
         if is_news:
             self._notify()
 
     def recover(self) -> None:
         """Mark the store as healthy, unless it is read-only or recovery is pending."""
-        if self._error is not None and not self.is_read_only and not self.is_recovery_pending:
-            self._problem.value = None
+        if self.problem is not None and not self.is_read_only and not self.is_recovery_pending:
+            self._set_problem(None)
             self._notify()
 
     def end_recovery(self) -> None:
@@ -346,7 +356,7 @@ class StoreHealth:
     def set_read_only(self, trouble: StoreDegraded) -> None:
         """Mark the store as read-only until it is opened again."""
         self.is_read_only = True
-        self._problem.value = trouble
+        self._set_problem(trouble)
         self._notify()
 
     def _notify(self) -> None:

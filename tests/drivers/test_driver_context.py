@@ -169,6 +169,7 @@ async def test_the_history_is_the_messages_before_the_turn(world: World) -> None
     said = await world.context.history(world.turn)
 
     assert [(message.role, message.text) for message in said] == [("user", "before")]
+    assert list(await world.context.prepare_turn(world.turn)) == list(said)
 
 
 # Output ------------------------------------------------------------------------------------
@@ -181,6 +182,16 @@ async def test_received_text_is_the_written_agent_text(world: World) -> None:
     world.context.write(world.turn, "plan", {"entries": []})
 
     assert world.context.received_text(world.turn) == "one two"
+
+
+async def test_an_answer_is_written_unless_it_is_the_text_so_far(world: World) -> None:
+    world.context.write_answer(world.turn, "one")
+    world.context.write_answer(world.turn, "one")
+    assert world.context.received_text(world.turn) == "one"
+
+    world.context.write_answer(world.turn, "two")
+    world.context.write_answer(TurnId("turn_0"), "late")
+    assert world.context.received_text(world.turn) == "onetwo"
 
 
 async def test_output_of_another_turn_is_dropped(world: World) -> None:

@@ -71,6 +71,23 @@ async def test_a_large_write_waits_and_is_not_overtaken() -> None:
         nursery.cancel_scope.cancel()
 
 
+async def test_a_caller_that_cannot_wait_does_not_overtake() -> None:
+    async with trio.open_nursery() as nursery:
+        callers = Callers(WriteThrottle(max_bytes=10), nursery)
+        await callers.enter("small", 4)
+        await callers.enter("large", 8)
+        assert callers.load.acquire_now(3) is None  # it alone would fit
+
+        await callers.leave("small")
+        assert callers.load.acquire_now(3) is None
+        await callers.leave("large")
+        ticket = callers.load.acquire_now(3)
+
+    assert ticket
+    callers.load.release(ticket)
+    assert (callers.load.writes, callers.load.bytes) == (0, 0)
+
+
 async def test_a_write_larger_than_the_limit_runs_alone() -> None:
     async with trio.open_nursery() as nursery:
         callers = Callers(WriteThrottle(max_bytes=10), nursery)

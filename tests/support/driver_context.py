@@ -177,9 +177,6 @@ class FakeDriverContext:
     async def descendant(self, turn: TurnHandle, session_id: str) -> ChildHandle:
         raise PermissionDenied("a fake session has no descendants", hint="none")
 
-    async def load_news(self) -> None:
-        await trio.lowlevel.checkpoint()
-
     def news(self, turn: TurnId) -> list[News]:
         return []
 
@@ -213,8 +210,9 @@ class FakeDriverContext:
             body for written, kind, body in self.output if (written, kind) == (turn, "agent_text")
         )
 
-    def has_received(self, turn: TurnId, text: str) -> bool:
-        return text == self.received_text(turn)
+    def write_answer(self, turn: TurnId, text: str) -> None:
+        if text != self.received_text(turn):
+            self.write_text(turn, "agent_text", text, continues=False)
 
     @property
     def is_writable(self) -> bool:
@@ -228,6 +226,9 @@ class FakeDriverContext:
     async def history(self, turn: TurnId) -> Sequence[Message]:
         await trio.lowlevel.checkpoint()
         return self._past
+
+    async def prepare_turn(self, turn: TurnId) -> Sequence[Message]:
+        return await self.history(turn)
 
     def _write(self, turn: TurnId, kind: str, body: object, *, size: int) -> None:
         if self._grow(turn, size):

@@ -160,10 +160,6 @@ class BlockingHooks:
         plan = attrs.evolve(plan, permissions=taken["permissions"])
         return attrs.evolve(order, spec=plan, ttl_seconds=taken["ttl_seconds"])
 
-    def has_turn_hooks(self) -> bool:
-        """Return True if a turn has to wait for hooks before it starts."""
-        return self._hooks.has("turn_start") or self._hooks.has("prompt_assembled")
-
     async def before_turn(self, session: SessionState, order: StartTurn) -> StartTurn:
         """Return the turn with the prompt as changed by hooks; raise Denied if a hook denies.
 

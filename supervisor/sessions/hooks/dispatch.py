@@ -56,6 +56,7 @@ class Hooks:
         self.has_observers = False
         # True if an input has to wait for hooks before it is accepted; read for each input.
         self.has_input_hooks = False
+        self.has_turn_hooks = False
 
     def add(
         self,
@@ -100,6 +101,9 @@ class Hooks:
         self.has_observers = any(self._by_point[point.name] for point in observed)
         self.has_input_hooks = bool(
             self._by_point["input_submitted"] or self._by_point["session_resume"]
+        )
+        self.has_turn_hooks = bool(
+            self._by_point["turn_start"] or self._by_point["prompt_assembled"]
         )
 
     # Blocking points ----------------------------------------------------------------------
