@@ -26,7 +26,7 @@ from supervisor.core.validation import (
 from supervisor.drivers.turn import CURRENT_SESSION
 from supervisor.sessions.feed import Watcher
 from supervisor.sessions.maintenance import export_session, replay
-from supervisor.sessions.transcript import messages_from_records
+from supervisor.sessions.transcript import Transcript
 from supervisor.store.export import ExportFormat
 from supervisor.store.repair import RepairReport
 
@@ -295,7 +295,9 @@ class SessionRecords(SessionBase):
     async def transcript(self) -> list[Message]:
         """Return the messages of the current chapter, in order."""
         await self._row()
-        return messages_from_records(await self._parts.services.all_records(self.id))
+        transcript = Transcript()
+        await self._parts.services.visit_records(self.id, transcript.apply)
+        return transcript.messages
 
     async def history(self) -> list[TurnRecords]:
         """Return all records, grouped by turn; records between two turns are a group too."""

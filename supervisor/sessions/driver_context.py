@@ -302,8 +302,7 @@ class SessionDriverContext:
         """Return the transcript of the session from its readable records."""
         transcript = Transcript()
         try:
-            for record in await self._services.all_records(self._slot.id):
-                transcript.apply(record)
+            await self._services.visit_records(self._slot.id, transcript.apply)
         except NotStorable as damage:
             logger.warning(
                 "history of session %s is incomplete: %s", self._slot.id, error_content(damage)
@@ -348,8 +347,13 @@ class SessionDriverContext:
         if family.news == family.news_read:
             subscribers.unread_news, subscribers.news_read = [], family.news_read
             return
-        records = await self._services.all_records(slot.id)
-        news = [record for record in records if record.kind in NEWS_KINDS]
+        news: list[Record] = []
+
+        def keep(record: Record) -> None:
+            if record.kind in NEWS_KINDS:
+                news.append(record)
+
+        await self._services.visit_records(slot.id, keep)
         if subscribers.unread_news is None and slot.session is not None and slot.log is not None:
             # Records published during the read are in the list; later ones will be appended.
             known = [record for record in news if record.seq <= slot.log.published_seq]

@@ -262,12 +262,19 @@ class Services:
     async def all_records(self, session_id: SessionId) -> list[Record]:
         """Return all records of a session, read in pages so that other reads are not delayed."""
         found: list[Record] = []
+        await self.visit_records(session_id, found.append)
+        return found
+
+    async def visit_records(self, session_id: SessionId, visit: Callable[[Record], object]) -> None:
+        """Call `visit` with each record of a session in order; only one page is in memory."""
+        last = 0
         while True:
-            last = found[-1].seq if found else 0
             page = await self.store.records(session_id, after=last, limit=_PAGE_RECORDS)
-            found += page
+            for record in page:
+                visit(record)
             if len(page) < _PAGE_RECORDS:
-                return found
+                return
+            last = page[-1].seq
 
 
 def make_services(

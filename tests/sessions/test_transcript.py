@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex, overload
+import weakref
+from collections.abc import Sequence
+from typing import Any, SupportsIndex, overload
 
 import pytest
 
-from supervisor import Message, Record
+import supervisor
+from supervisor import Message, Record, Turn, runtime
 from supervisor.core.ids import SessionId, TurnId
+from supervisor.sessions import services
 from supervisor.sessions.transcript import Transcript, _Entry, _MessagesView
+from supervisor.store.memory import MemoryStore
 
 PIECES = 1_000
 TURN = TurnId("turn_1")
@@ -95,3 +100,57 @@ def test_the_history_ends_where_its_turn_began(messages: CountingList) -> None:
     assert [message.text for message in view[5:100]] == ["5", "6"]
     assert [message.text for message in view[::-3]] == ["6", "3", "0"]
     assert (len(view), messages.copies) == (7, 0)
+
+
+# Reading from the store --------------------------------------------------------------------------
+
+PAGE = 10
+PAGES = 6
+
+
+class CountingStore(MemoryStore):
+    """Counts the records that were read and are in memory, at each read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._read: list[weakref.ref[Record]] = []
+        self.counts: list[int] = []
+
+    async def records(self, session_id: SessionId, **options: Any) -> list[Record]:  # noqa: ANN401
+        found = await super().records(session_id, **options)
+        self._read += map(weakref.ref, found)
+        self.counts.append(sum(one() is not None for one in self._read))
+        return found
+
+
+@supervisor.agent("reciter")
+async def reciter(turn: Turn) -> str:
+    return " ".join(message.text for message in turn.history)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> CountingStore:
+    store = CountingStore()
+    monkeypatch.setattr(runtime, "MemoryStore", lambda: store)
+    monkeypatch.setattr(services, "_PAGE_RECORDS", PAGE)
+    return store
+
+
+async def said_to(session: supervisor.Session) -> Sequence[str]:
+    return [message.text for message in await session.transcript()]
+
+
+async def test_a_transcript_is_read_with_one_page_of_records_in_memory(
+    store: CountingStore,
+) -> None:
+    texts = [f"text {number}" for number in range(PAGE * PAGES)]
+    async with supervisor.open(agents=[reciter]) as sup:
+        session = await sup.create("reciter")
+        for text in texts:
+            await session.append("user", text)
+        store.counts.clear()
+        assert await said_to(session) == texts
+        assert (await session.prompt("go")).text == " ".join(texts)
+
+    assert len(store.counts) >= 2 * PAGES
+    assert max(store.counts) <= 2 * PAGE  # and the next one
