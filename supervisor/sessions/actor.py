@@ -28,7 +28,7 @@ from supervisor.core.table import decide
 from supervisor.core.tree.admission import EMPTY_TREE_VIEW
 from supervisor.store.pending import PendingWrite
 from supervisor.store.port import Stored, StoredReply, Write
-from supervisor.store.writer_messages import Claim, Commit
+from supervisor.store.writer_messages import Commit
 
 from .admission import Admission
 from .agent_runner import AgentRunner
@@ -104,7 +104,7 @@ class SessionActor(Actor):
 
     async def on_start(self) -> None:
         try:
-            stored = await self._services.writer.ask(Claim(self.slot.id), timeout_seconds=math.inf)
+            stored = await self._services.writer.ask(self.slot.claim(), timeout_seconds=math.inf)
         except ActorStopped as error:
             self._abort(error)
         if stored is None:

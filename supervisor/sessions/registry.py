@@ -12,15 +12,16 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import trio
 
-from actors import Actor, ActorStopped, Ended, GaveUp, Group, MailboxFull, Ref, RestartPolicy
+from actors import Actor, ActorStopped, GaveUp, Group, MailboxFull, Ref, RestartPolicy
 from supervisor.core.errors import (
     NotStorable,
     SessionNotActive,
     SessionNotFound,
+    StoreDegraded,
     SupervisorError,
 )
 from supervisor.core.ids import SessionId
@@ -29,6 +30,7 @@ from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.store.port import Stored
 
+from .exit_monitor import ExitMonitor
 from .refusals import session_not_found, supervisor_closed
 from .services import Services
 from .slot import PendingStart, SessionSlot
@@ -56,19 +58,6 @@ class Recheck:
 
 
 RECHECK: Final = Recheck()
-
-
-class ExitMonitor(Actor):
-    """Actor that watches session actors and reports their exits to the registry."""
-
-    def __init__(self, on_exit: Callable[[Ref, object], None]) -> None:
-        self._on_exit = on_exit
-
-    async def receive(self, message: Any) -> None:  # noqa: ANN401 - an actor's mailbox
-        """Report the exit of a session actor to the registry."""
-        if isinstance(message, Ended) and isinstance(message.ref, Ref):
-            self._on_exit(message.ref, message.reason)
-        await trio.lowlevel.checkpoint()
 
 
 class SessionRegistry:
@@ -147,11 +136,17 @@ class SessionRegistry:
         elif slot.ref is not None:
             await self.wait_exit(slot.ref)
 
-    async def get_or_start(self, session_id: SessionId, *, stale_ref: Ref | None = None) -> Ref:
+    async def get_or_start(
+        self,
+        session_id: SessionId,
+        *,
+        stale_ref: Ref | None = None,
+        may_claim_in_memory: bool = False,
+    ) -> Ref:
         """Return the session's actor, started from its row if it is not running.
 
         Raise SessionNotFound if the session does not exist. `stale_ref` is a ref that the caller
-        found stopped.
+        found stopped. With `may_claim_in_memory` the actor starts while the store is degraded too.
         """
         while True:
             self._services.refuse_if_closed()
@@ -159,7 +154,7 @@ class SessionRegistry:
             if slot.ref is not None and not slot.is_stopping_idle and slot.ref is not stale_ref:
                 return slot.ref
             if slot.pending_start is None:
-                slot.pending_start = PendingStart()
+                slot.pending_start = PendingStart(may_claim_in_memory=may_claim_in_memory)
                 self._services.tasks.start_soon(self._start, slot, slot.pending_start)
             start = slot.pending_start
             slot.callers += 1
@@ -167,8 +162,13 @@ class SessionRegistry:
                 await start.done.wait()
             finally:
                 slot.callers -= 1  # no await from here to the caller's ask
-            if start.error is not None:
-                raise start.error
+            if start.error is None or (
+                isinstance(start.error, StoreDegraded)
+                and may_claim_in_memory
+                and not start.may_claim_in_memory  # the start of another caller
+            ):
+                continue
+            raise start.error
 
     async def _start(self, slot: SessionSlot, start: PendingStart) -> None:
         """Start the actor in its own task, and store the result in `start`."""

@@ -85,8 +85,8 @@ class SessionRouter:
     async def stop_for_user(self, session_id: SessionId, *, after_turn: bool) -> None:
         """Stop the session for a user, and wait until it has stopped.
 
-        An inactive session cannot be claimed while the store is degraded, and nothing can start it:
-        then the stop is postponed until the store recovers, and the call returns.
+        If an inactive session cannot be claimed while the store is degraded, nothing can start it
+        either: then the stop is postponed until the store recovers, and the call returns.
         """
         health = self._services.health
         while True:
@@ -252,7 +252,9 @@ class SessionRouter:
             if isinstance(event, _RESUMING_EVENTS) and not again:
                 self._services.removals.refuse(session_id)
             try:
-                ref = await self._registry.get_or_start(session_id, stale_ref=dead)
+                ref = await self._registry.get_or_start(
+                    session_id, stale_ref=dead, may_claim_in_memory=reduces_activity(event)
+                )
             except (SessionNotFound, SessionNotActive, StoreDegraded) as refusal:
                 if not again:
                     raise

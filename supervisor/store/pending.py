@@ -20,6 +20,7 @@ import trio
 from trio_util import AsyncValue, RepeatedEvent
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
+from supervisor.core.ids import SessionId
 from supervisor.core.store_finding import StoreFinding
 
 from .port import Write
@@ -82,6 +83,8 @@ class Backlog:
     def __init__(self) -> None:
         # Invariant: empty exactly while the store is healthy.
         self.writes: list[tuple[Write, PendingWrite]] = []
+        # Epochs of claims made in memory; see `pending_claims`. Empty while the store is healthy.
+        self.claimed_epochs: dict[SessionId, int] = {}
         # Crashes of the writer since a write of the backlog last succeeded.
         self.crashes = 0
 
@@ -100,6 +103,7 @@ class Backlog:
         self.drop_withdrawn()
         held = self.writes[:]
         self.writes.clear()
+        self.claimed_epochs.clear()
         self.crashes = 0
         if held:
             sessions = {write.session_id for write, _ in held}
