@@ -20,10 +20,10 @@ import trio
 from trio_util import AsyncValue, RepeatedEvent
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
-from supervisor.core.ids import SessionId
+from supervisor.core.ids import CallId, SessionId, TurnId
 from supervisor.core.store_finding import StoreFinding
 
-from .port import Write
+from .port import Write, is_of_work
 
 logger = logging.getLogger("supervisor")
 
@@ -97,6 +97,15 @@ class Backlog:
         """Remove withdrawn writes; return True if a write is left."""
         self.writes[:] = [(write, held) for write, held in self.writes if not held.is_withdrawn]
         return bool(self.writes)
+
+    def ran(self, session_id: SessionId, turn: TurnId | None, call: CallId | None) -> bool:
+        """Return True if a pending record is of that turn, and of that tool call, if given."""
+        return any(
+            record.session_id == session_id and is_of_work(record, turn, call)
+            for write, _ in self.writes
+            for part in write.parts()
+            for record in part.records
+        )
 
     def abandon(self) -> None:
         """Fail all pending writes, which are never written."""

@@ -70,9 +70,4 @@ class PendingClaims:
 
 def _concerns(write: Write, session_id: SessionId) -> bool:
     """Return True if the write, or one that is committed with it, changes the session."""
-    part: Write | None = write
-    while part is not None:
-        if session_id in (part.session_id, part.deletes):
-            return True
-        part = part.linked_write
-    return False
+    return any(session_id in (part.session_id, part.deletes) for part in write.parts())

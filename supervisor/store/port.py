@@ -7,7 +7,7 @@ Rule 2: every store returns the same sessions for the same filter. A store may u
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -96,6 +96,13 @@ class Write:
     stored_reply: StoredReply | None = None
     linked_write: Write | None = None
     deletes: SessionId | None = None
+
+    def parts(self) -> Iterator[Write]:
+        """Yield the write and those that are linked to it."""
+        part: Write | None = self
+        while part is not None:
+            yield part
+            part = part.linked_write
 
 
 @attrs.frozen
@@ -189,6 +196,13 @@ class ProcessEntry:
 def is_snapshot_due(before: int, last: int, every: int) -> bool:
     """Return True if the records passed a multiple of `every`, so that a snapshot is stored."""
     return before // every != last // every
+
+
+def is_of_work(record: Record, turn: TurnId | None, call: CallId | None) -> bool:
+    """Return True if the record is of the turn, and starts the tool call, if given."""
+    if turn is not None and record.turn_id != turn:
+        return False
+    return call is None or (record.kind == "tool_call" and record.body["call_id"] == call)
 
 
 class Store(Protocol):
