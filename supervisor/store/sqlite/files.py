@@ -14,13 +14,13 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from supervisor.core.errors import ConfigError, StoreDegraded, short_repr
-from supervisor.store.new_file import refuse_sqlite_name
+from supervisor.store.new_file import NewFile, refuse_sqlite_name, sync
 
 from .reply_scope import OLD_OWNER_SQL, OLD_SCOPE_SQL, OLD_STALE_INDEX_SCOPE
 
@@ -186,14 +186,11 @@ def _may_write(path: Path) -> bool:
 
 def open_writer(path: Path) -> sqlite3.Connection:
     """Return the writing connection; create the file if it does not exist."""
-    create_private(path)
+    if not path.exists():
+        _create(path)
     _make_wal_writable(path)
-    connection = _connect(path, mode="rwc")
+    connection = _connect(path, mode="rw")
     try:
-        # Only for a new file, which must have no page yet: see `space`. In others it would write,
-        # so that a file that is locked, or on a full disk, could not be opened.
-        if path.stat().st_size == 0:
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         # Acknowledged means on disk: anything less loses commits when power is lost.
         connection.execute("PRAGMA synchronous = FULL")
@@ -289,10 +286,19 @@ def _connect(path: Path, *, mode: str) -> sqlite3.Connection:
     )
 
 
-def create_private(path: Path) -> None:
-    """Create the file with mode 0600; SQLite gives its WAL and index the same mode."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
+def _create(path: Path) -> None:
+    """Create the file with mode 0600; SQLite gives its WAL and index the same mode.
+
+    It gets its name when its first page is on disk, so a kill never leaves an empty file: an empty
+    file is a store that was lost. The caller holds the lock.
+    """
+    with closing(NewFile.create(path)) as new:
+        with closing(_connect(new.draft, mode="rw")) as connection:
+            # Possible only while the file has no page: see `space`.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        sync(new.draft)
+        new.replace()
 
 
 DeviceAndInode: TypeAlias = tuple[int, int]
