@@ -18,11 +18,9 @@ from typing import Final
 from supervisor.core.errors import StoreDegraded
 from supervisor.core.store_finding import StoreFinding
 
-from .files import open_reader
+from .files import RESTORE_HINT, open_reader
 from .lock import read_notes
 from .run_notes import RunNotes
-
-RESTORE_HINT: Final = "restore a backup: `understudy restore BACKUP`, or supervisor.restore()"
 
 _MAGIC: Final = b"SQLite format 3\0"
 _LAST_POSITION: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"

@@ -43,6 +43,8 @@ WRITE_IS_RETRIED: Final = "; the store retries by itself"
 TRY_AGAIN: Final = ", and try again"
 _LACKS: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM)
 
+RESTORE_HINT: Final = "restore a backup: `understudy restore BACKUP`, or supervisor.restore()"
+
 # Problems of the disk or the file, which may pass: by the primary result code of SQLite.
 _DEGRADED_PROBLEMS: Final = {
     sqlite3.SQLITE_FULL: ("the disk is full", "free some space"),
@@ -57,11 +59,8 @@ _DEGRADED_PROBLEMS: Final = {
     sqlite3.SQLITE_PERM: ("permission denied", "check its owner and mode"),
     sqlite3.SQLITE_NOMEM: ("there is no memory left", "free some memory"),
     sqlite3.SQLITE_PROTOCOL: ("its lock is contended", "close other programs that have it open"),
-    sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup, supervisor.restore() does it"),
-    sqlite3.SQLITE_NOTADB: (
-        "it is not a database",
-        "restore a backup, supervisor.restore() does it",
-    ),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", RESTORE_HINT),
+    sqlite3.SQLITE_NOTADB: ("it is not a database", RESTORE_HINT),
 }
 # Codes after which nothing of the transaction is in the file. After a failed fsync a part may be,
 # and may be found after a power loss.
