@@ -86,7 +86,7 @@ class Interrupter:
         if isinstance(event, ev.MemberInterruptRequested):
             return False
         # The pending records first: they may be written, and then removed, during the read.
-        if self._services.health.backlog.ran(session_id, event.turn, event.call):
+        if self._services.health.ran_unwritten(session_id, event.turn, event.call):
             return False
         return not await self._services.store.ran(session_id, event.turn, event.call)
 

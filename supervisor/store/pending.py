@@ -327,6 +327,12 @@ class StoreHealth:
             throttled=load.throttled,
         )
 
+    def ran_unwritten(
+        self, session_id: SessionId, turn: TurnId | None, call: CallId | None
+    ) -> bool:
+        """Return True if a pending record is of that turn, and of that tool call, if given."""
+        return self.backlog.ran(session_id, turn, call)
+
     def refuse_if_degraded(self) -> None:
         """Raise `StoreDegraded` if the store cannot write at present."""
         error = self._error
