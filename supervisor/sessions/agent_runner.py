@@ -20,6 +20,7 @@ from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn, Withdra
 from supervisor.core.ids import InputId
 from supervisor.core.state import Failure, Outcome, SessionState
 from supervisor.core.text import describe_error
+from supervisor.drivers.guarded_runtime import PASSED_ON, GuardedRuntime
 from supervisor.drivers.port import Driver
 from supervisor.drivers.python import PythonDriver
 
@@ -45,7 +46,9 @@ def _start(driver: Driver) -> None:
 def _discard(driver: Driver) -> None:
     try:
         driver.discard()
-    except Exception:
+    except PASSED_ON:
+        raise
+    except BaseException:
         logger.exception("a driver failed to cancel its work")
 
 
@@ -194,12 +197,15 @@ class AgentRunner:
             self._report(agent_events.StartFailed(failure=failure, **services.stamp()))
             return
         context = self._new_context()
+        runtime = GuardedRuntime(services.tasks, partial(self._on_task_failure, context))
         try:
-            driver = kind.make_driver(context, services.tasks)
+            driver = kind.make_driver(context, runtime)
             if not isinstance(driver, PythonDriver):  # a Python driver is never blocked
                 self._slot.progress.blocked_on = driver.blocked_on
             hash(driver)  # the start limiter keeps it in a set
-        except Exception as error:
+        except PASSED_ON:
+            raise
+        except BaseException as error:
             logger.exception("agent %s has no driver for session %s", name, self._slot.id)
             self._report(self._failure_event(error))
             return
@@ -246,13 +252,26 @@ class AgentRunner:
             return
         try:
             order(driver)
-        except Exception as error:
+        except PASSED_ON:
+            raise
+        except BaseException as error:
             logger.exception("driver of session %s failed", self._slot.id)
-            self._failed = driver
-            self._context.report_eventually(self._failure_event(error))
-            _discard(driver)
+            self._fail(driver, self._context, error)
 
-    def _failure_event(self, error: Exception) -> ev.Event:
+    def _on_task_failure(self, context: SessionDriverContext, error: BaseException) -> None:
+        """Report that the agent of a driver has failed, because one of its tasks raised."""
+        logger.error("task of the driver of session %s failed", self._slot.id, exc_info=error)
+        if context in self._closing:  # it may not report its end any more
+            context.report_eventually(agent_events.AgentClosed(**self._services.stamp()))
+        elif context is self._context and self._driver is not None and self._failed is None:
+            self._fail(self._driver, context, error)
+
+    def _fail(self, driver: Driver, context: SessionDriverContext, error: BaseException) -> None:
+        self._failed = driver
+        context.report_eventually(self._failure_event(error))
+        _discard(driver)
+
+    def _failure_event(self, error: BaseException) -> ev.Event:
         """Return the event for a driver that raised: the start has failed, or the agent exited."""
         session = self._state()
         problem = f"its driver raised {describe_error(error)}"
@@ -322,7 +341,9 @@ class AgentRunner:
         self._closing += (context,)
         try:
             driver.close()
-        except Exception:
+        except PASSED_ON:
+            raise
+        except BaseException:
             logger.exception("driver of session %s failed to close", self._slot.id)
             _discard(driver)
             context.report_eventually(agent_events.AgentClosed(**self._services.stamp()))
