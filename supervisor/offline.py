@@ -26,10 +26,11 @@ from .sessions.services import make_services
 from .sessions.tree_restore import restore_tree
 from .store.pending import StoreHealth
 from .store.port import Store
+from .store.read_only_writer import ReadOnlyWriter
 from .store.sqlite import schema
 from .store.sqlite.files import resolve_path
 from .store.sqlite.store import SqliteStore, open_sqlite
-from .store.writer import ReadOnlyWriter, Writer
+from .store.writer import Writer
 
 
 @asynccontextmanager

@@ -55,10 +55,11 @@ from .sessions.workspaces import Workspaces
 from .store.memory import MemoryStore
 from .store.pending import StoreHealth
 from .store.port import Store
+from .store.read_only_writer import ReadOnlyWriter
 from .store.sqlite.files import read_only_problem, resolve_path
 from .store.sqlite.schema import refuse_unless_ours
 from .store.sqlite.store import SqliteStore, open_sqlite, restore_store
-from .store.writer import ReadOnlyWriter, Writer
+from .store.writer import Writer
 
 # Time in which observers get the notifications of the shutdown.
 _LAST_NOTIFICATIONS_SECONDS = 5.0

@@ -1,4 +1,4 @@
-"""The folder behind a workspace: its path without links, its device and inode."""
+"""The folder behind a workspace: its path without links, its device, inode and birth time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import attrs
 class WorkspaceRoot:
     """Path without links, device and inode of a workspace; the last two are None if it is missing.
 
-    The first look at a workspace pins it: a later look must find the same folder.
+    `born_ns` tells a folder from a later one with the same inode; None if it is not known. The
+    first look at a workspace pins it: a later look must find the same folder.
     """
 
     path: str
     device: int | None = None
     inode: int | None = None
+    born_ns: int | None = None
 
     @property
     def identity(self) -> tuple[int, int] | None:
@@ -25,7 +27,10 @@ class WorkspaceRoot:
         """Return True if a later look found this folder, or nothing that could be another one."""
         if self.path != later.path:
             return False
-        return None in (self.identity, later.identity) or self.identity == later.identity
+        if None in (self.identity, later.identity):
+            return True
+        is_same_birth = None in (self.born_ns, later.born_ns) or self.born_ns == later.born_ns
+        return self.identity == later.identity and is_same_birth
 
 
 def is_inside(path: str, folder: str) -> bool:

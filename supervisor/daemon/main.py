@@ -10,6 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -104,9 +105,25 @@ def _exit_code(configuration: Configuration, work: Callable[[], Awaitable[ExitCo
     except SupervisorError as error:
         logger.error("%s", error)  # noqa: TRY400 - the text is complete, a traceback adds nothing
         return ExitCode.MISCONFIGURED if isinstance(error, ConfigError) else ExitCode.FAILED
-    except BaseException:  # an agent may even raise SystemExit, whose code means nothing here
-        logger.exception("daemon failed")
+    except (
+        BaseException
+    ) as error:  # an agent may even raise SystemExit, whose code means nothing here
+        known = _known_errors(error)
+        for line in known:
+            logger.error("%s", line)  # noqa: TRY400 - see above
+        if not known:
+            logger.exception("daemon failed")
         return ExitCode.FAILED
+
+
+def _known_errors(error: BaseException) -> list[str]:
+    """Return the texts of the errors in a group; empty if one of them needs its traceback."""
+    if isinstance(error, SupervisorError):
+        return [str(error)]
+    if not isinstance(error, BaseExceptionGroup):
+        return []
+    inside = [_known_errors(one) for one in error.exceptions]
+    return list(dict.fromkeys(chain.from_iterable(inside))) if all(inside) else []
 
 
 def start(arguments: list[str] | None = None) -> int:

@@ -6,6 +6,8 @@ import os
 
 from supervisor.core.workspace_root import WorkspaceRoot
 
+from .birth_time import birth_time_ns
+
 
 def find_root(workspace: str) -> WorkspaceRoot:
     """Return the folder of a workspace with all links resolved, also if it is missing."""
@@ -14,4 +16,4 @@ def find_root(workspace: str) -> WorkspaceRoot:
         found = os.stat(path)  # noqa: PTH116 - paths are str here
     except OSError:
         return WorkspaceRoot(path)
-    return WorkspaceRoot(path, found.st_dev, found.st_ino)
+    return WorkspaceRoot(path, found.st_dev, found.st_ino, birth_time_ns(path, found.st_ino))

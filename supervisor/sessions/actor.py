@@ -15,7 +15,6 @@ from supervisor.core.errors import StoreDegraded
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.step import Refused
 from supervisor.store.port import Stored
-from supervisor.store.writer_messages import Claim
 
 from .admission import Admission
 from .agent_runner import AgentRunner
@@ -28,11 +27,10 @@ from .log import Log, WriteFailed
 from .open_step import OpenStep
 from .perform import Performer
 from .refusals import session_not_found, unknown_agent_problem
-from .registry import RECHECK
 from .services import Services
 from .session_steps import SessionSteps, StepReply
 from .session_timers import STOP_IF_IDLE, SessionTimers
-from .slot import SessionSlot
+from .slot import RECHECK, SessionSlot
 
 
 class SessionActor(SessionSteps):
@@ -58,7 +56,7 @@ class SessionActor(SessionSteps):
 
     async def on_start(self) -> None:
         try:
-            stored = await self._services.writer.ask(Claim(self.slot.id), timeout_seconds=math.inf)
+            stored = await self._services.writer.ask(self.slot.claim(), timeout_seconds=math.inf)
         except ActorStopped as error:
             self._abort(error)
         if stored is None:

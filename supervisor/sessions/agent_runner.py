@@ -1,4 +1,4 @@
-"""Owner of the driver of a session's agent, and of the hooks before a turn.
+"""Owner of the driver of a session's agent.
 
 A driver may be of another author. If one of its methods raises, the agent has failed: the session
 is told so, the driver is discarded, and nothing else is affected.
@@ -11,26 +11,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-import trio
-
 from actors import Ref
 from supervisor.core import agent_events
 from supervisor.core import events as ev
-from supervisor.core.agent_events import SteeringDeclined, TurnEnded
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn, WithdrawSteering
-from supervisor.core.ids import InputId
-from supervisor.core.state import Failure, Outcome, SessionState
+from supervisor.core.state import Failure, SessionState
 from supervisor.core.text import describe_error
+from supervisor.drivers.guarded_runtime import PASSED_ON, GuardedRuntime
 from supervisor.drivers.port import Driver
 from supervisor.drivers.python import PythonDriver
 
 from .driver_context import DriverReport, MakeContext, SessionDriverContext
-from .hooks import Denied
 from .hooks.blocking import BlockingHooks
 from .log import Log
 from .services import Services
 from .slot import SessionSlot
 from .tasks import DriverCall
+from .turn_hooks import TurnHooks
 
 logger = logging.getLogger("supervisor")
 
@@ -46,10 +43,6 @@ _DRIVER_EVENTS: Final = frozenset(
 )
 
 
-def _offer_steering(offer: OfferSteering, driver: Driver) -> None:
-    driver.offer_steering(offer)
-
-
 def _start(driver: Driver) -> None:
     driver.start()
 
@@ -57,88 +50,10 @@ def _start(driver: Driver) -> None:
 def _discard(driver: Driver) -> None:
     try:
         driver.discard()
-    except Exception:
+    except PASSED_ON:
+        raise
+    except BaseException:
         logger.exception("a driver failed to cancel its work")
-
-
-class TurnHooks:
-    """Hooks before one turn; they run outside the actor, then the driver receives the turn."""
-
-    __slots__ = (
-        "_call_driver",
-        "_context",
-        "_is_cancelled",
-        "_offers",
-        "_scope",
-        "_session",
-        "_start_turn",
-    )
-
-    def __init__(
-        self,
-        session: SessionState,
-        order: StartTurn,
-        context: SessionDriverContext,
-        call_driver: Callable[[DriverCall], None],
-    ) -> None:
-        self._session = session
-        self._start_turn = order
-        self._context = context
-        self._call_driver = call_driver
-        self._scope = trio.CancelScope()
-        self._is_cancelled = False
-        # Steering that arrived while the hooks run.
-        self._offers: list[OfferSteering] = []
-
-    def offer_steering(self, offer: OfferSteering) -> None:
-        """Keep steering for the turn until it starts."""
-        self._offers.append(offer)
-
-    def withdraw_steering(self, input_id: InputId) -> None:
-        """Drop steering that was kept."""
-        self._offers = [offer for offer in self._offers if offer.input != input_id]
-
-    def cancel(self) -> None:
-        """Cancel the hooks, because the turn was interrupted before the driver received it.
-
-        The steering is declined at once: hooks may take longer to end than the interrupt waits.
-        """
-        self._is_cancelled = True
-        handed = tuple(offer.input for offer in self._offers if offer.handed)
-        self._offers = []
-        if handed:
-            self._context.report_eventually(
-                SteeringDeclined(turn=self._start_turn.turn, inputs=handed, **self._context.stamp())
-            )
-        self._scope.cancel(reason="the turn was interrupted")
-
-    async def run(self, gates: BlockingHooks) -> None:
-        """Call the hooks, then start the turn; if a hook denies, report the end of the turn."""
-        order: StartTurn | None = None
-        try:
-            with self._scope:
-                order = await gates.before_turn(self._session, self._start_turn)
-        except Denied as denied:
-            self._report("failed", f"the hook {denied.hook} refuses the turn: {denied.reason}")
-            return
-        if self._is_cancelled or order is None:
-            self._report("interrupted", None)
-        elif not self._context.is_closed:
-            begin = order
-            self._call_driver(lambda driver: driver.start_turn(begin))
-            for offer in self._offers:
-                self._call_driver(partial(_offer_steering, offer))
-
-    def _report(self, outcome: Outcome, error: str | None) -> None:
-        self._context.report_eventually(
-            TurnEnded(
-                turn=self._start_turn.turn,
-                outcome=outcome,
-                stop_reason="cancelled" if outcome == "interrupted" else None,
-                error=error,
-                **self._context.stamp(),
-            )
-        )
 
 
 class AgentRunner:
@@ -206,12 +121,15 @@ class AgentRunner:
             self._report(agent_events.StartFailed(failure=failure, **services.stamp()))
             return
         context = self._new_context()
+        runtime = GuardedRuntime(services.tasks, partial(self._on_task_failure, context))
         try:
-            driver = kind.make_driver(context, services.tasks)
+            driver = kind.make_driver(context, runtime)
             if not isinstance(driver, PythonDriver):  # a Python driver is never blocked
                 self._slot.progress.blocked_on = driver.blocked_on
             hash(driver)  # the start limiter keeps it in a set
-        except Exception as error:
+        except PASSED_ON:
+            raise
+        except BaseException as error:
             logger.exception("agent %s has no driver for session %s", name, self._slot.id)
             self._report(self._failure_event(error))
             return
@@ -263,19 +181,32 @@ class AgentRunner:
             return
         try:
             order(driver)
-        except Exception as error:
+        except PASSED_ON:
+            raise
+        except BaseException as error:
             logger.exception("driver of session %s failed", self._slot.id)
-            self._failed = driver
             assert self._context is not None
-            self._context.report_eventually(self._failure_event(error))
-            _discard(driver)
+            self._fail(driver, self._context, error)
 
     def _call_if_current(self, order: DriverCall, driver: Driver) -> None:
         """Call the driver, unless it was dropped while the call waited for its start."""
         if driver is self._driver:
             self.call_driver(order)
 
-    def _failure_event(self, error: Exception) -> ev.Event:
+    def _on_task_failure(self, context: SessionDriverContext, error: BaseException) -> None:
+        """Report that the agent of a driver has failed, because one of its tasks raised."""
+        logger.error("task of the driver of session %s failed", self._slot.id, exc_info=error)
+        if context in self._closing:  # it may not report its end any more
+            context.report_eventually(agent_events.AgentClosed(**self._services.stamp()))
+        elif context is self._context and self._driver is not None and self._failed is None:
+            self._fail(self._driver, context, error)
+
+    def _fail(self, driver: Driver, context: SessionDriverContext, error: BaseException) -> None:
+        self._failed = driver
+        context.report_eventually(self._failure_event(error))
+        _discard(driver)
+
+    def _failure_event(self, error: BaseException) -> ev.Event:
         """Return the event for a driver that raised: the start has failed, or the agent exited."""
         session = self._state()
         problem = f"its driver raised {describe_error(error)}"
@@ -348,7 +279,9 @@ class AgentRunner:
         self._closing += (context,)
         try:
             driver.close()
-        except Exception:
+        except PASSED_ON:
+            raise
+        except BaseException:
             logger.exception("driver of session %s failed to close", self._slot.id)
             _discard(driver)
             context.report_eventually(agent_events.AgentClosed(**self._services.stamp()))

@@ -1,4 +1,4 @@
-"""Actor that watches the actors of sessions."""
+"""The actor that reports the exits of session actors."""
 
 from __future__ import annotations
 

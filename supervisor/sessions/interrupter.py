@@ -81,14 +81,14 @@ class Interrupter:
     ) -> bool:
         """Return True if the session never had the turn or call that the event names.
 
-        False while the store is degraded: then the latest records cannot be read.
+        Raise StoreDegraded if that is not known, because the records cannot be read.
         """
-        if isinstance(event, ev.MemberInterruptRequested) or self._services.health.is_degraded:
+        if isinstance(event, ev.MemberInterruptRequested):
             return False
-        try:
-            return not await self._services.store.ran(session_id, event.turn, event.call)
-        except StoreDegraded:
+        # The pending records first: they may be written, and then removed, during the read.
+        if self._services.health.ran_unwritten(session_id, event.turn, event.call):
             return False
+        return not await self._services.store.ran(session_id, event.turn, event.call)
 
     async def _wait(
         self, session_id: SessionId, pending: InterruptPending, name: str

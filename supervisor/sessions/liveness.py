@@ -14,6 +14,7 @@ from supervisor.core import events as ev
 from supervisor.core.ids import CallId, RequestId, SessionId
 from supervisor.core.liveness import SilenceCheck, check_silence, stall_limit
 from supervisor.core.state import SessionState, Silence
+from supervisor.drivers.guarded_runtime import PASSED_ON
 from supervisor.drivers.port import BlockedOn
 
 from .clock import ActiveClock
@@ -205,6 +206,8 @@ def _blocked_on(slot: SessionSlot) -> BlockedOn | None:
     blocked_on = slot.progress.blocked_on
     try:
         return None if blocked_on is None else blocked_on()
-    except Exception:
+    except PASSED_ON:
+        raise
+    except BaseException:
         logger.exception("driver of session %s failed to say what it waits for", slot.id)
         return None

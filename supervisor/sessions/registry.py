@@ -21,6 +21,7 @@ from supervisor.core.errors import (
     NotStorable,
     SessionNotActive,
     SessionNotFound,
+    StoreDegraded,
     SupervisorError,
 )
 from supervisor.core.ids import SessionId
@@ -32,7 +33,7 @@ from supervisor.store.port import Stored
 from .exit_monitor import ExitMonitor
 from .refusals import session_not_found, supervisor_closed
 from .services import Services
-from .slot import PendingStart, SessionSlot
+from .slot import RECHECK, PendingStart, SessionSlot
 from .subscribers import StateCondition
 
 logger = logging.getLogger("supervisor")
@@ -45,18 +46,9 @@ SHUTDOWN_SECONDS: Final = 5.0
 # Number of incarnations that may exit during a request before its sender gets an error.
 MAX_ATTEMPTS: Final = 5
 _RECHECK_RETRY_SECONDS: Final = 0.05
-# Between attempts to start a session again: the first, and the longest.
-_FIRST_PAUSE_SECONDS: Final = 1.0
-_MAX_PAUSE_SECONDS: Final = 30.0
+_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 30.0  # between attempts to start a session again
 # Most waiting callers are not agents: they share one object.
 _NO_AWAIT: Final = contextlib.nullcontext()
-
-
-class Recheck:
-    """Message to a session actor: the tree around the session has changed."""
-
-
-RECHECK: Final = Recheck()
 
 
 class SessionRegistry:
@@ -145,11 +137,17 @@ class SessionRegistry:
         elif slot.ref is not None:
             await self.wait_exit(slot.ref)
 
-    async def get_or_start(self, session_id: SessionId, *, stale_ref: Ref | None = None) -> Ref:
+    async def get_or_start(
+        self,
+        session_id: SessionId,
+        *,
+        stale_ref: Ref | None = None,
+        may_claim_in_memory: bool = False,
+    ) -> Ref:
         """Return the session's actor, started from its row if it is not running.
 
         Raise SessionNotFound if the session does not exist. `stale_ref` is a ref that the caller
-        found stopped.
+        found stopped. With `may_claim_in_memory` the actor starts while the store is degraded too.
         """
         while True:
             self._services.refuse_if_closed()
@@ -158,7 +156,7 @@ class SessionRegistry:
                 return ref
             slot = self.slot(session_id)
             if slot.pending_start is None:
-                slot.pending_start = PendingStart()
+                slot.pending_start = PendingStart(may_claim_in_memory=may_claim_in_memory)
                 self._services.tasks.start_soon(self._start, slot, slot.pending_start)
             start = slot.pending_start
             slot.callers += 1
@@ -166,8 +164,13 @@ class SessionRegistry:
                 await start.done.wait()
             finally:
                 slot.callers -= 1  # no await from here to the caller's ask
-            if start.error is not None:
-                raise start.error
+            if start.error is None or (
+                isinstance(start.error, StoreDegraded)
+                and may_claim_in_memory
+                and not start.may_claim_in_memory  # the start of another caller
+            ):
+                continue
+            raise start.error
 
     async def _start(self, slot: SessionSlot, start: PendingStart) -> None:
         """Start the actor in its own task, and store the result in `start`."""
@@ -377,10 +380,7 @@ class SessionRegistry:
             return True
 
     async def row(self, session_id: SessionId) -> SessionState:
-        """Return the session's state as of its last commit.
-
-        Raise SessionNotFound if it does not exist.
-        """
+        """Return the session's state as of its last commit, or raise SessionNotFound."""
         self._services.refuse_if_closed()
         slot = self._slots.get(session_id)
         if slot is not None and slot.session is not None:

@@ -34,8 +34,8 @@ from .idempotency import Idempotency, SessionRequest
 from .input_expiry import InputExpiry
 from .refusals import no_reply
 from .registry import MAX_ATTEMPTS, SessionRegistry
-from .request_exits import RequestExits
 from .services import Services
+from .session_requests import RequestExits, throttled_size
 from .slot import PendingStart
 
 logger = logging.getLogger("supervisor")
@@ -86,8 +86,8 @@ class SessionRouter:
     async def stop_for_user(self, session_id: SessionId, *, after_turn: bool) -> None:
         """Stop the session for a user, and wait until it has stopped.
 
-        An inactive session cannot be claimed while the store is degraded, and nothing can start it:
-        then the stop is postponed until the store recovers, and the call returns.
+        If an inactive session cannot be claimed while the store is degraded, nothing can start it
+        either: then the stop is postponed until the store recovers, and the call returns.
         """
         health = self._services.health
         while True:
@@ -219,7 +219,7 @@ class SessionRouter:
         """
         # Each step that may wait comes behind a check whether it has to: usually there is an actor
         # and room at the throttle, and each coroutine on the way costs about 40 bytecodes.
-        health, ticket, size = self._services.health, None, _throttled_size(event)
+        health, ticket, size = self._services.health, None, throttled_size(event)
         throttle = health.throttle
         if size is not None:
             ticket = throttle.acquire_now(size) or await throttle.acquire(size)
@@ -267,7 +267,11 @@ class SessionRouter:
             if not exits.may_be_done and isinstance(request.event, _RESUMING_EVENTS):
                 self._services.removals.refuse(session_id)
             try:
-                ref = await self._registry.get_or_start(session_id, stale_ref=exits.stopped)
+                ref = await self._registry.get_or_start(
+                    session_id,
+                    stale_ref=exits.stopped,
+                    may_claim_in_memory=reduces_activity(request.event),
+                )
             except (SessionNotFound, SessionNotActive, StoreDegraded) as refusal:
                 if not exits.may_be_done:
                     raise
@@ -380,15 +384,6 @@ class SessionRouter:
     ) -> None:
         await start.done.wait()
         self.tell_if_live(session_id, event)
-
-
-def _throttled_size(event: ev.Event) -> int | None:
-    """Return about how many bytes the event adds to the store; None if it is not throttled."""
-    if type(event) is ev.InputSubmitted:
-        return event.attachment_bytes + len(event.text)
-    if reduces_activity(event):
-        return None
-    return len(getattr(event, "text", None) or "")
 
 
 def _has_stopped(session: SessionState) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 import trio
 
@@ -14,6 +15,7 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import Delta
 from supervisor.core.state import SessionState
 from supervisor.drivers.port import BlockedOn
+from supervisor.store.writer_messages import Claim
 
 from .clock import ActiveClock
 from .log import Log
@@ -63,12 +65,21 @@ class Progress:
         self.awaited_sessions.remove(other)
 
 
+class Recheck:
+    """Message to a session actor: the tree around the session has changed."""
+
+
+RECHECK: Final = Recheck()
+
+
 class PendingStart:
     """A start of an actor in progress: an event for its end, and the error if it failed."""
 
-    __slots__ = ("done", "error")
+    __slots__ = ("done", "error", "may_claim_in_memory")
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_claim_in_memory: bool) -> None:
+        # Whether the actor may start while the store is degraded, to reduce activity.
+        self.may_claim_in_memory = may_claim_in_memory
         self.done = trio.Event()
         self.error: Exception | None = None
 
@@ -120,6 +131,11 @@ class SessionSlot:
         )
 
     # From the actor -----------------------------------------------------------------------
+
+    def claim(self) -> Claim:
+        """Return the request that claims the session for a new incarnation."""
+        start = self.pending_start  # None for a restart of the actor
+        return Claim(self.id, in_memory=start is not None and start.may_claim_in_memory)
 
     def adopt(self, session: SessionState) -> None:
         """Take over the state of a committed step."""

@@ -28,6 +28,7 @@ from .port import (
     Stored,
     StoredReply,
     SuspendedRow,
+    is_of_work,
 )
 from .replay import input_history
 from .running_totals import RunningTotals
@@ -122,11 +123,7 @@ class MemoryReader:
         return [record for record in records if record.turn_id == turn][:limit]
 
     async def ran(self, session_id: SessionId, turn: TurnId | None, call: CallId | None) -> bool:
-        return any(
-            (turn is None or record.turn_id == turn)
-            and (call is None or (record.kind == "tool_call" and record.body["call_id"] == call))
-            for record in await self.records(session_id)
-        )
+        return any(is_of_work(record, turn, call) for record in await self.records(session_id))
 
     async def records_of_input(self, session_id: SessionId, input_id: InputId) -> list[Record]:
         return input_history(input_id, await self.records(session_id))

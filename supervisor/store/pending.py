@@ -21,9 +21,10 @@ import trio
 from trio_util import AsyncValue, RepeatedEvent
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
+from supervisor.core.ids import CallId, SessionId, TurnId
 from supervisor.core.store_finding import StoreFinding
 
-from .port import Write
+from .port import Write, is_of_work
 
 logger = logging.getLogger("supervisor")
 
@@ -83,6 +84,8 @@ class Backlog:
     def __init__(self) -> None:
         # Invariant: empty exactly while the store is healthy.
         self.writes: list[tuple[Write, PendingWrite]] = []
+        # Epochs of claims made in memory; see `pending_claims`. Empty while the store is healthy.
+        self.claimed_epochs: dict[SessionId, int] = {}
         # Crashes of the writer since a write of the backlog last succeeded.
         self.crashes = 0
 
@@ -96,11 +99,21 @@ class Backlog:
         self.writes[:] = [(write, held) for write, held in self.writes if not held.is_withdrawn]
         return bool(self.writes)
 
+    def ran(self, session_id: SessionId, turn: TurnId | None, call: CallId | None) -> bool:
+        """Return True if a pending record is of that turn, and of that tool call, if given."""
+        return any(
+            record.session_id == session_id and is_of_work(record, turn, call)
+            for write, _ in self.writes
+            for part in write.parts
+            for record in part.records
+        )
+
     def abandon(self) -> None:
         """Fail all pending writes, which are never written."""
         self.drop_withdrawn()
         held = self.writes[:]
         self.writes.clear()
+        self.claimed_epochs.clear()
         self.crashes = 0
         if held:
             sessions = {write.session_id for write, _ in held}
@@ -323,6 +336,12 @@ class StoreHealth:
             wait_seconds=load.wait_seconds,
             throttled=load.throttled,
         )
+
+    def ran_unwritten(
+        self, session_id: SessionId, turn: TurnId | None, call: CallId | None
+    ) -> bool:
+        """Return True if a pending record is of that turn, and of that tool call, if given."""
+        return self.backlog.ran(session_id, turn, call)
 
     def refuse_if_degraded(self) -> None:
         """Raise `StoreDegraded` if the store cannot write at present."""

@@ -198,6 +198,13 @@ def is_snapshot_due(before: int, last: int, every: int) -> bool:
     return before // every != last // every
 
 
+def is_of_work(record: Record, turn: TurnId | None, call: CallId | None) -> bool:
+    """Return True if the record is of the turn, and starts the tool call, if given."""
+    if turn is not None and record.turn_id != turn:
+        return False
+    return call is None or (record.kind == "tool_call" and record.body["call_id"] == call)
+
+
 class Store(Protocol):
     """Rows, records and stored replies.
 

@@ -6,8 +6,6 @@ Rule 2: writes are committed in the order of the requests. A claim has its place
 Rule 3: while the store is degraded no write is lost and no caller blocks: a write is answered with
         `PendingWrite` and retried in order until it is written, or withdrawn by its caller, which
         is possible while it is certain that it was not written.
-
-`ReadOnlyWriter` takes the place of the writer of a store that was opened to read only.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ import trio
 
 from actors import Actor, ActorStopped, Crashed, Exit, Later, MailboxFull, Ref
 from supervisor.core.errors import StoreDegraded, SupervisorError
-from supervisor.core.ids import SessionId
 
 from .chunks import ChunkedInsert, ChunkQueue
 from .pending import PendingWrite, StoreHealth, unknown_outcome
+from .pending_claims import PendingClaims
 from .port import Store, Stored, Write
 from .writer_messages import (
     AwaitPurge,
@@ -85,13 +83,14 @@ class Writer(Actor):
         self._waiters_in_commit: list[_Waiter] = []
         # Claims are made after the writes requested before them, and all in one call: thousands
         # of sessions may start together.
-        self._claims: list[tuple[Later[Stored | None], SessionId]] = []
+        self._claims: list[tuple[Later[Stored | None], Claim]] = []
         # True while a _FLUSH is in the mailbox, behind everything in the batch. If the batch was
         # flushed earlier, it finds an empty batch or the start of the next one.
         self._flush_scheduled = False
         # Includes the pending writes of a previous incarnation that crashed.
         self._backlog = self._health.backlog
         self._pending = self._backlog.writes
+        self._pending_claims = PendingClaims(store, self._health)
         self._chunks = ChunkQueue(store)
         # True while a _NEXT_CHUNK is in the mailbox.
         self._chunk_scheduled = False
@@ -116,7 +115,7 @@ class Writer(Actor):
             return await self._answer_later(message.writes, len(message.writes))
         if type(message) is Claim:
             claimed: Later[Stored | None] = Later()
-            self._claims.append((claimed, message.session_id))
+            self._claims.append((claimed, message))
             await self._flush_if_full()
             return claimed
         return await self._handle_alone(message)
@@ -189,7 +188,7 @@ class Writer(Actor):
         A write after a claim is not of the claiming incarnation.
         """
         if self._claims:
-            claimed = {session_id for _, session_id in self._claims}
+            claimed = {claim.session_id for _, claim in self._claims}
             if any(write.session_id in claimed for write in writes):
                 await self._flush()
 
@@ -259,6 +258,8 @@ class Writer(Actor):
     async def _commit_to_store(self, writes: Sequence[Write]) -> Sequence[SupervisorError | None]:
         started = trio.current_time()
         try:
+            if self._backlog.claimed_epochs:
+                await self._pending_claims.write()
             return await self._store.commit(writes)
         finally:
             self._health.committed(trio.current_time() - started, len(writes))
@@ -267,15 +268,27 @@ class Writer(Actor):
         claims, self._claims = self._claims, []
         try:
             self._health.refuse_if_degraded()
-            found = await self._store.claim([session_id for _, session_id in claims])
+            await self._pending_claims.write()
+            found = await self._store.claim([claim.session_id for _, claim in claims])
         except Exception as error:  # noqa: BLE001 - raised in the callers
             if isinstance(error, StoreDegraded):
                 self._health.degrade(error)
-            for later, _ in claims:
-                later.fail(error)
+            for later, claim in claims:
+                await self._answer_unwritten_claim(later, claim, error)
             return
         for (later, _), stored in zip(claims, found, strict=True):
             later.answer(stored)
+
+    async def _answer_unwritten_claim(
+        self, later: Later[Stored | None], claim: Claim, error: Exception
+    ) -> None:
+        if not (claim.in_memory and isinstance(error, StoreDegraded)):
+            later.fail(error)
+            return
+        try:
+            later.answer(await self._pending_claims.add(claim.session_id, error))
+        except Exception as refusal:  # noqa: BLE001 - raised in the caller
+            later.fail(refusal)
 
     async def _result_or_failure(self, work: Awaitable[T]) -> T | Later[T]:
         """Await the work; pass its exception to the caller, so that the writer goes on."""
@@ -348,6 +361,7 @@ class Writer(Actor):
     async def _retry_pending(self) -> bool:
         """Write the pending writes in order and settle each; return True if the store can write."""
         try:
+            await self._pending_claims.write()
             while self._backlog.drop_withdrawn():
                 batch = self._pending[:MAX_BATCH]
                 with unknown_outcome([pending for _, pending in batch]):
@@ -379,22 +393,3 @@ async def retry_until_healthy(writer: Ref, health: StoreHealth) -> None:
         with contextlib.suppress(Exception):
             await writer.ask(Retry(), timeout_seconds=math.inf)
     health.is_retrying = False
-
-
-class ReadOnlyWriter(Actor):
-    """The writer of a read-only store: refuses every message with the reason in `health`."""
-
-    def __init__(self, health: StoreHealth) -> None:
-        self._health = health
-
-    async def receive(self, message: object) -> Later[None]:
-        """Refuse the message; the error is raised in the caller, this actor does not crash."""
-        await trio.lowlevel.checkpoint()
-        refused: Later[None] = Later()
-        try:
-            self._health.refuse_if_degraded()
-        except StoreDegraded as error:
-            refused.fail(error)
-            if isinstance(message, QueuedWrite):
-                message.lost(error)
-        return refused

@@ -60,9 +60,13 @@ class InsertChunked(Ask[WriteResult]):
 
 @attrs.frozen
 class Claim(Ask[Stored | None]):
-    """Raise the epoch of a session and return its stored row."""
+    """Raise the epoch of a session and return its stored row.
+
+    With `in_memory`, a degraded store writes the claim when it recovers.
+    """
 
     session_id: SessionId
+    in_memory: bool = False
 
 
 @attrs.frozen

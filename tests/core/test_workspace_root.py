@@ -23,6 +23,14 @@ def test_another_folder_does_not_agree_with_a_pin(later: WorkspaceRoot) -> None:
     assert not FOUND.agrees_with(later)
 
 
+def test_a_folder_with_the_same_inode_agrees_unless_its_birth_time_differs() -> None:
+    pin = WorkspaceRoot("/w", 1, 2, 30)
+
+    assert pin.agrees_with(WorkspaceRoot("/w", 1, 2, 30))
+    assert pin.agrees_with(FOUND)
+    assert not pin.agrees_with(WorkspaceRoot("/w", 1, 2, 31))
+
+
 @pytest.mark.parametrize(
     ("path", "folder", "inside"),
     [

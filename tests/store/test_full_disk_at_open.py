@@ -17,6 +17,7 @@ import pytest
 
 import supervisor
 from supervisor import ConfigError, StoreDegraded
+from supervisor.store.new_file import UNFINISHED
 from supervisor.store.sqlite.lock import lock_path
 from supervisor.store.sqlite.store import open_sqlite
 from tests.support.disk.faults import FailingDisk, failing_disk
@@ -156,10 +157,13 @@ async def test_a_file_that_cannot_be_created_with_room_is_a_wrong_argument(
 
 
 def fail_to_create(path: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail to create the file, under its own name or the name that it has before."""
     create = os.open
 
     def fail(name: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
-        if os.fspath(name) == path and flags & os.O_CREAT:
+        whole = os.fspath(name)
+        is_draft = whole.startswith(f"{path}.") and whole.endswith(UNFINISHED)
+        if (whole == path or is_draft) and flags & os.O_CREAT:
             raise OSError(number, os.strerror(number))
         return create(name, flags, mode)
 

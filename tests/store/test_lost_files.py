@@ -14,8 +14,10 @@ import trio
 
 import supervisor
 from supervisor import StoreDegraded, StoreFinding
-from supervisor.cli.doctor.storage import check_store
+from supervisor.cli.doctor.storage import check_store, find_store
 from supervisor.offline import open_for_reading
+from supervisor.store.new_file import NewFile
+from supervisor.store.sqlite import files
 from supervisor.store.sqlite.files import degraded_error
 from supervisor.store.sqlite.lock import is_held
 
@@ -37,6 +39,10 @@ async def killed(tmp_path: Path) -> Path:
 
 def beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
+
+
+def names_in(folder: Path) -> set[str]:
+    return {one.name for one in folder.iterdir()}
 
 
 def size_of(path: Path) -> int:
@@ -166,12 +172,65 @@ async def test_a_zeroed_first_page_is_refused_as_damage(killed: Path) -> None:
             pass
 
 
-async def test_an_empty_file_that_never_was_a_store_becomes_one(tmp_path: Path) -> None:
+async def test_an_empty_file_without_notes_is_refused(killed: Path) -> None:
+    for ending in ENDINGS:
+        beside(killed, ending).unlink()
+    beside(killed, "").touch()
+
+    for opened in (supervisor.open(killed), open_for_reading(str(killed))):
+        with pytest.raises(StoreDegraded, match="it is empty") as refused:
+            async with opened:
+                pass
+        assert "to begin a new store, move these away: state.db" in refused.value.hint
+
+    assert size_of(killed) == 0
+    assert find_store(str(killed)) == killed
+    assert await doctor_codes(killed) == ["store-unreadable"]
+
+
+async def test_a_new_store_replaces_an_empty_file_as_the_hint_says(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     path.touch()
+    with pytest.raises(StoreDegraded) as refused:
+        async with supervisor.open(path):
+            pass
+
+    for name in refused.value.hint.partition("move these away: ")[2].split():
+        path.with_name(name).unlink()
 
     async with supervisor.open(path) as sup:
         assert (await sup.stats()).store.findings == ()
+
+
+class Killed(BaseException):
+    """The end of the process, as far as a test can have it."""
+
+
+@pytest.mark.parametrize("step", ["create", "sync", "replace", "close"])
+async def test_a_kill_during_the_creation_does_not_prevent_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    path = tmp_path / "new.db"
+
+    def kill(*_: object, **_more: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(NewFile, "close", kill if step == "close" else lambda _: None)
+        if step == "create":
+            patched.setattr(files, "_connect", kill)
+        elif step == "sync":
+            patched.setattr(files, "sync", kill)
+        elif step == "replace":
+            patched.setattr(NewFile, "replace", kill)
+        with pytest.raises(Killed):
+            async with supervisor.open(path):
+                pass
+    assert step == "close" or any(name.endswith(".unfinished") for name in names_in(tmp_path))
+
+    async with supervisor.open(path) as sup:
+        assert (await sup.stats()).store.findings == ()
+    assert names_in(tmp_path) == {"new.db", "new.db.lock"}
 
 
 async def test_a_missing_wal_is_a_finding(killed: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,7 @@ import supervisor
 from supervisor import (
     ConfigError,
     Fenced,
+    StoreDegraded,
     StoreTooNew,
     Supervisor,
     SupervisorError,
@@ -176,10 +177,11 @@ async def test_a_closed_store_leaves_one_file_and_its_lock(path: Path, tmp_path:
 # Existing files -------------------------------------------------------------------------
 
 
-async def test_an_empty_file_is_a_new_store(path: Path) -> None:
+async def test_an_empty_file_is_not_a_new_store(path: Path) -> None:
     path.touch()  # noqa: ASYNC240 - one file
 
-    await use(path)
+    with pytest.raises(StoreDegraded, match="it is empty"):
+        await use(path)
 
 
 def a_text(path: Path) -> None:

@@ -248,6 +248,7 @@ class AcpSession:
         if await turn.steering.previous_began_turn():
             await self._cancel_unanswered_steering()
         try:
+            await self._context.workspace_root()  # raises if it was replaced
             blocks = await self._prompt_blocks(effect)
             return await self._send_prompt(turn, {"sessionId": self._session_id, "prompt": blocks})
         except RpcError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import attrs
@@ -55,6 +56,12 @@ class TurnOwner(Protocol):
 
         The wait is bounded.
         """
+
+
+_UNKNOWN_ANSWER: Final = (
+    "the agent sent an answer with an id that belongs to no open call; if it was meant to end this "
+    "turn, the turn still waits: interrupt it"
+)
 
 
 class AcpClient:
@@ -128,6 +135,8 @@ class AcpClient:
         self._warnings: list[str] = []
         # Why `kill_agent` killed the process.
         self.kill_reason: str | None = None
+        # The last turn with a warning of an unknown answer.
+        self._warned_turn: TurnId | None = None
 
     # Turns --------------------------------------------------------------------------------
 
@@ -217,7 +226,11 @@ class AcpClient:
             requests["terminal/wait_for_exit"] = self._terminals.wait_for_exit
             requests["terminal/kill"] = self._terminals.kill
             requests["terminal/release"] = self._terminals.release
-        return RpcHandlers(requests, {"session/update": self._on_update})
+        return RpcHandlers(
+            requests,
+            {"session/update": self._on_update},
+            on_unknown_answer=self._warn_of_unknown_answer,
+        )
 
     def _counting(self, handler: RequestHandler) -> RequestHandler:
         """Wrap a handler so that each request counts as activity of the turn."""
@@ -227,6 +240,14 @@ class AcpClient:
             return await handler(params)
 
         return serve
+
+    def _warn_of_unknown_answer(self) -> None:
+        """Write a warning to the running turn, once: the answer may be meant to end it."""
+        turn = self._turn
+        if turn is not None and turn != self._warned_turn:
+            self._warned_turn = turn
+            with suppress(OutputTooLarge):
+                self._context.write(turn, "warning", {"text": _UNKNOWN_ANSWER})
 
     def _end_turn_for(self, error: OutputTooLarge) -> None:
         if self.session is not None:

@@ -249,6 +249,8 @@ class RpcConnection:
                 self._end_call(call_id, outcome.Error(InvalidAnswer(fault.line.reason)))
             case RpcFault():
                 self._log_fault(event)
+                if event.kind == "unknown_answer":
+                    handlers.on_unknown_answer()
             case _:
                 assert_never(event)
 

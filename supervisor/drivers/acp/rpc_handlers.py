@@ -43,11 +43,12 @@ class RpcHandlers:
     The value that a handler returns is the answer to its request, and the `RpcError` that it raises
     is the refusal; a request without a handler is refused. A notification without a handler is
     ignored. The handler of a notification delays all later messages, answers included, so it must
-    not wait for a call.
+    not wait for a call. `on_unknown_answer` is called for an answer that belongs to no open call.
     """
 
     requests: Mapping[str, RequestHandler] = attrs.field(factory=dict)
     notifications: Mapping[str, NotificationHandler] = attrs.field(factory=dict)
+    on_unknown_answer: Callable[[], None] = lambda: None
 
 
 class RpcDispatcher:

@@ -96,6 +96,8 @@ class InvalidLine:
 
     reason: str
     beginning: bytes = _hidden_field(converter=lambda line: line[:KEPT_BYTES])
+    # Ids of the calls that a batch answers.
+    batch_answers: tuple[int, ...] = ()
 
     @property
     def excerpt(self) -> str:
@@ -141,11 +143,15 @@ def parse(line: bytes) -> RpcMessage | InvalidLine:
     try:
         return _parse_message(_parse_object(line))
     except _NotAMessage as error:
-        return InvalidLine(str(error), line)
+        return InvalidLine(str(error), line, error.batch_answers)
 
 
 class _NotAMessage(Exception):
     """The line is not a message; the text says why."""
+
+    def __init__(self, reason: str, batch_answers: tuple[int, ...] = ()) -> None:
+        super().__init__(reason)
+        self.batch_answers = batch_answers
 
 
 def _parse_object(line: bytes) -> RawMessage:
@@ -159,9 +165,10 @@ def _parse_object(line: bytes) -> RawMessage:
             raw = orjson.loads(_repaired(line))
         except (ValueError, RecursionError):
             raise _NotAMessage(f"the line is not JSON ({error.msg})") from None
+    if type(raw) is list:
+        raise _NotAMessage("the line is a batch, and batches are not supported", _answers_in(raw))
     if type(raw) is not dict:
-        is_batch = type(raw) is list
-        raise _NotAMessage("batches are not supported" if is_batch else "the line is not an object")
+        raise _NotAMessage("the line is not an object")
     if _may_be_too_deep(line) and _is_too_deep(raw):
         raise _NotAMessage(f"the object is nested deeper than {MAX_DEPTH}")
     return raw
@@ -208,6 +215,18 @@ def _parse_error(request_id: RpcId, error: object, raw: RawMessage) -> RpcErrorR
         message if type(message) is str else "",
         error.get("data"),
         raw,
+    )
+
+
+def _answers_in(batch: list[Any]) -> tuple[int, ...]:
+    """Return the ids of the answers in a batch that may belong to calls of ours."""
+    return tuple(
+        one["id"]
+        for one in batch
+        if type(one) is dict
+        and type(one.get("id")) is int
+        and "method" not in one
+        and ("result" in one or "error" in one)
     )
 
 

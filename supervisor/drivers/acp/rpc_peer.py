@@ -123,6 +123,8 @@ class Peer:
         self._max_open_requests = max_open_requests
         # Lines not parsed yet; at most those of one feed().
         self._unread_lines: deque[Line] = deque()
+        # Further events of the last line, which was a batch.
+        self._batch_events: deque[PeerEvent] = deque()
         # Calls that wait for an answer; an id is never used again.
         self._calls: set[RpcCallId] = set()
         self._last_call = RpcCallId(0)
@@ -145,6 +147,8 @@ class Peer:
 
     def next_event(self) -> PeerEvent | None:
         """Return the next event; None if more bytes are needed."""
+        if self._batch_events:
+            return self._batch_events.popleft()
         while self._unread_lines:
             event = self._parse_line(self._unread_lines.popleft())
             if event is not None:
@@ -165,15 +169,14 @@ class Peer:
             case InvalidLine():
                 return self._on_invalid("junk", message)
 
-    def _on_invalid(
-        self, kind: RpcFaultKind, line: InvalidLine
-    ) -> RpcFault | InvalidAnswerReceived:
+    def _on_invalid(self, kind: RpcFaultKind, line: InvalidLine) -> PeerEvent:
+        """Return the fault, or the first call that the line answers; queue further calls."""
         fault = self._fault(kind, line)
-        call_id = answered_call(line.beginning)
-        if call_id not in self._calls:
-            return fault
-        self._calls.discard(RpcCallId(call_id))
-        return InvalidAnswerReceived(RpcCallId(call_id), fault)
+        for call_id in (*line.batch_answers, answered_call(line.beginning)):
+            if call_id in self._calls:
+                self._calls.discard(RpcCallId(call_id))
+                self._batch_events.append(InvalidAnswerReceived(RpcCallId(call_id), fault))
+        return self._batch_events.popleft() if self._batch_events else fault
 
     def _on_request(self, request: RpcRequest, line: bytes) -> RpcRequest | RpcFault:
         if request.id in self._requests:

@@ -18,11 +18,9 @@ from typing import Final
 from supervisor.core.errors import StoreDegraded
 from supervisor.core.store_finding import StoreFinding
 
-from .files import open_reader
+from .files import RESTORE_HINT, open_reader
 from .lock import read_notes
 from .run_notes import RunNotes
-
-RESTORE_HINT: Final = "restore a backup: `understudy restore BACKUP`, or supervisor.restore()"
 
 _MAGIC: Final = b"SQLite format 3\0"
 _LAST_POSITION: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'records'"
@@ -34,7 +32,7 @@ _MAX_BYTES: Final = 512 * 1024**2
 
 
 def refuse_if_lost(path: Path) -> None:
-    """Raise `StoreDegraded` if the database is empty, missing or overwritten, and others are not.
+    """Raise `StoreDegraded` if the database is empty or overwritten, or missing beside others.
 
     Nothing is opened: opening an empty database deletes its WAL.
     """
@@ -42,16 +40,17 @@ def refuse_if_lost(path: Path) -> None:
         return
     size, position = _size(path), read_notes(path).position
     if not size:
-        state = "missing" if size is None else "empty"
-        raise _lost(path, f"it is {state}, and had {_counted(position)}")
+        raise _lost(path, f"it is {'missing' if size is None else 'empty'}{_past(path, position)}")
     if position and not _has_magic(path):
         raise _lost(path, "it is damaged: its first page is not that of a database")
 
 
 def is_new(path: Path) -> bool:
-    """Return True if nothing is stored at the path, and no note or WAL says that anything was."""
-    wal = path.with_name(f"{path.name}-wal")
-    return not (_size(path) or _size(wal) or read_notes(path).position)
+    """Return True if there is no file at the path, and no note or WAL says that there was one.
+
+    An empty file is not new: a new one gets its name with its first page (`files.open_writer`).
+    """
+    return _size(path) is None and not (_size(_wal(path)) or read_notes(path).position)
 
 
 def last_position(connection: sqlite3.Connection) -> int:
@@ -120,8 +119,15 @@ def _lost(path: Path, what: str) -> StoreDegraded:
     )
 
 
-def _counted(position: int) -> str:
-    return f"{position} records" if position else "writes in its write-ahead log"
+def _past(path: Path, position: int) -> str:
+    """Return what the files beside an empty or missing database tell of it."""
+    if position:
+        return f", and had {position} records"
+    return ", and had writes in its write-ahead log" if _size(_wal(path)) else ""
+
+
+def _wal(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
 
 
 def _size(path: Path) -> int | None:

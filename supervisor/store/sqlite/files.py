@@ -14,13 +14,13 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from supervisor.core.errors import ConfigError, StoreDegraded, short_repr
-from supervisor.store.new_file import refuse_sqlite_name
+from supervisor.store.new_file import NewFile, refuse_sqlite_name, sync
 
 from .reply_scope import OLD_OWNER_SQL, OLD_SCOPE_SQL, OLD_STALE_INDEX_SCOPE
 
@@ -43,6 +43,8 @@ WRITE_IS_RETRIED: Final = "; the store retries by itself"
 TRY_AGAIN: Final = ", and try again"
 _LACKS: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM)
 
+RESTORE_HINT: Final = "restore a backup: `understudy restore BACKUP`, or supervisor.restore()"
+
 # Problems of the disk or the file, which may pass: by the primary result code of SQLite.
 _DEGRADED_PROBLEMS: Final = {
     sqlite3.SQLITE_FULL: ("the disk is full", "free some space"),
@@ -57,11 +59,8 @@ _DEGRADED_PROBLEMS: Final = {
     sqlite3.SQLITE_PERM: ("permission denied", "check its owner and mode"),
     sqlite3.SQLITE_NOMEM: ("there is no memory left", "free some memory"),
     sqlite3.SQLITE_PROTOCOL: ("its lock is contended", "close other programs that have it open"),
-    sqlite3.SQLITE_CORRUPT: ("it is damaged", "restore a backup, supervisor.restore() does it"),
-    sqlite3.SQLITE_NOTADB: (
-        "it is not a database",
-        "restore a backup, supervisor.restore() does it",
-    ),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", RESTORE_HINT),
+    sqlite3.SQLITE_NOTADB: ("it is not a database", RESTORE_HINT),
 }
 # Codes after which nothing of the transaction is in the file. After a failed fsync a part may be,
 # and may be found after a power loss.
@@ -186,14 +185,11 @@ def _may_write(path: Path) -> bool:
 
 def open_writer(path: Path) -> sqlite3.Connection:
     """Return the writing connection; create the file if it does not exist."""
-    create_private(path)
+    if not path.exists():
+        _create(path)
     _make_wal_writable(path)
-    connection = _connect(path, mode="rwc")
+    connection = _connect(path, mode="rw")
     try:
-        # Only for a new file, which must have no page yet: see `space`. In others it would write,
-        # so that a file that is locked, or on a full disk, could not be opened.
-        if path.stat().st_size == 0:
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         # Acknowledged means on disk: anything less loses commits when power is lost.
         connection.execute("PRAGMA synchronous = FULL")
@@ -289,10 +285,19 @@ def _connect(path: Path, *, mode: str) -> sqlite3.Connection:
     )
 
 
-def create_private(path: Path) -> None:
-    """Create the file with mode 0600; SQLite gives its WAL and index the same mode."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
+def _create(path: Path) -> None:
+    """Create the file with mode 0600; SQLite gives its WAL and index the same mode.
+
+    It gets its name when its first page is on disk, so a kill never leaves an empty file: an empty
+    file is a store that was lost. The caller holds the lock.
+    """
+    with closing(NewFile.create(path)) as new:
+        with closing(_connect(new.draft, mode="rw")) as connection:
+            # Possible only while the file has no page: see `space`.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        sync(new.draft)
+        new.replace()
 
 
 DeviceAndInode: TypeAlias = tuple[int, int]

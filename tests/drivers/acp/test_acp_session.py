@@ -28,6 +28,7 @@ INVALID_ANSWERS = {
     "1e999": b'{"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn", "x": 1e999}}',
     "cut": b'{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_',
     "too deep": b'{"id":3,"result":' + b"[" * 200 + b"]" * 200 + b"}",
+    "batch": b'[{"method":"m"}, {"id":9,"result":1}, {"id":3,"result":{"stopReason":"end_turn"}}]',
 }
 
 
@@ -44,6 +45,23 @@ async def test_an_answer_that_is_not_json_fails_the_turn_with_a_warning(line: by
         assert ended.error is not None
         assert ended.error.startswith("the agent's answer cannot be read: the ")
         assert harness.context.output == [(turn, "warning", {"text": ended.error})]
+
+
+@pytest.mark.parametrize("wrong", ["4", '"3"', "null"])
+async def test_an_answer_with_a_wrong_id_is_a_warning_of_its_turn(wrong: str) -> None:
+    async with open_manual_agent() as (harness, manual_agent):
+        await harness.come_up()
+        turn = harness.order("go")
+        prompt = await manual_agent.hears("session/prompt")
+        for _ in range(2):
+            manual_agent.writes(b'{"id": %b, "result": {}}' % wrong.encode())
+        await settle()
+        [(warned, kind, body)] = harness.context.output
+        manual_agent.answers(prompt, {"stopReason": "end_turn"})
+        ended = await harness.context.heard(agent_events.TurnEnded)
+
+        assert (warned, kind, ended.stop_reason) == (turn, "warning", "end_turn")
+        assert "belongs to no open call" in body["text"]
 
 
 # Output of a turn --------------------------------------------------------------------------

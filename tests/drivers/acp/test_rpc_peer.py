@@ -29,6 +29,7 @@ from supervisor.drivers.acp.rpc_peer import (
     TOO_MANY_REQUESTS,
     AnsweredTwice,
     CancelRequested,
+    InvalidAnswerReceived,
     Peer,
     PeerEvent,
     RpcCallId,
@@ -288,6 +289,19 @@ def test_a_batch_is_a_fault() -> None:
     assert isinstance(fault, RpcFault)
     assert fault.reply is None
     assert peer.statistics().junk == 1
+
+
+def test_a_batch_ends_every_call_that_it_answers() -> None:
+    peer = Peer()
+    calls = [peer.call("m")[0] for _ in range(3)]
+    batch = b'[{"id":1,"result":{"id":2}},{"id":3,"error":{}},5,{"id":1,"result":0},{"id":[]}]\n'
+
+    ended = events_of(peer, batch)
+
+    assert [type(one) for one in ended] == [InvalidAnswerReceived] * 2
+    assert [one.call_id for one in ended] == [calls[0], calls[2]]  # type: ignore[union-attr]
+    counted = peer.statistics()
+    assert (counted.open_calls, counted.junk) == (1, 1)
 
 
 def test_a_last_line_without_a_newline_is_parsed_at_the_end() -> None:

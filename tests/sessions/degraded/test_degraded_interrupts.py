@@ -9,7 +9,15 @@ import trio
 
 import supervisor
 from actors.testing import settle
-from supervisor import Call, InterruptReport, Session, StoreDegraded, Supervisor, ToolCall
+from supervisor import (
+    Call,
+    InterruptReport,
+    Session,
+    StoreDegraded,
+    Supervisor,
+    ToolCall,
+    TurnScope,
+)
 from tests.support.fake_agents import AgentRun, FakeAgent, outcomes, records
 from tests.support.fake_store import FailingStore, check_stored, degrade
 
@@ -49,6 +57,68 @@ async def test_a_call_that_does_not_end_is_unreachable_in_time(
     asked = await records(shielded_session, "interrupted")
     assert [one.body["unreachable"] for one in asked] == [0, 1]
     await check_stored(store, shielded_session)
+
+
+@pytest.mark.parametrize(
+    "scope", [TurnScope("turn_never"), ToolCall("call_never")], ids=("turn", "call")
+)
+async def test_an_interrupt_of_an_id_that_never_was_reports_unknown(
+    store: FailingStore,
+    sup: Supervisor,
+    session: Session,
+    run: AgentRun,
+    scope: TurnScope | ToolCall,
+) -> None:
+    await degrade(store, sup)
+
+    report = await session.interrupt(scope)
+
+    assert (report.unknown, report.already_over) == (1, 0)
+    assert not run.over.is_set()
+
+
+async def test_an_interrupt_of_a_call_that_is_only_pending_reports_already_over(
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    await degrade(store, sup)
+    call = await run.open_call("bash")
+    await call.close()
+    await settle()
+
+    report = await session.interrupt(ToolCall(call.id))
+
+    assert report == InterruptReport("tool_call", already_over=1)
+    await store.recover()
+    assert await session.interrupt(ToolCall(call.id)) == report
+
+
+async def test_an_interrupt_of_an_ended_turn_reports_already_over(
+    store: FailingStore, sup: Supervisor, session: Session, run: AgentRun
+) -> None:
+    run.finish()
+    await settle()
+    await degrade(store, sup)
+
+    assert (await session.interrupt(TurnScope(run.turn.id))).already_over == 1
+
+
+async def test_an_interrupt_is_refused_if_its_target_cannot_be_looked_up(
+    store: FailingStore,
+    sup: Supervisor,
+    session: Session,
+    run: AgentRun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fail(*_: object) -> bool:
+        await trio.lowlevel.checkpoint()
+        raise StoreDegraded("the file cannot be read", hint="look at the disk")
+
+    monkeypatch.setattr(store, "ran", fail)
+
+    with pytest.raises(StoreDegraded, match="cannot be read"):
+        await session.interrupt(TurnScope("turn_never"))
+
+    assert not run.over.is_set()
 
 
 @pytest.mark.parametrize("phase", ["idle", "stopped"])

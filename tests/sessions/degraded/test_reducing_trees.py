@@ -11,8 +11,9 @@ import trio
 from actors.testing import settle
 from supervisor import Ladder, Limits, Session, Settings, StoreDegraded, Supervisor, SupervisorError
 from supervisor.core.ids import SessionId
-from supervisor.store.port import Stored
-from supervisor.store.writer_messages import Retry
+from supervisor.store.pending import PendingWrite
+from supervisor.store.port import Stored, Write
+from supervisor.store.writer_messages import Commit, Retry
 from tests.support.fake_agents import (
     AgentAction,
     AgentRun,
@@ -130,6 +131,33 @@ async def test_a_parent_with_a_suspended_child_stops(
 
 
 @pytest.mark.parametrize("how", DEGRADATIONS, ids=lambda how: how.__name__)
+async def test_a_parent_stops_at_once_although_its_child_is_suspended(
+    store: FailingStore,
+    session: Session,
+    run: AgentRun,
+    child_agent: FakeAgent,
+    how: Degradation,
+) -> None:
+    child = await session.spawn("child-agent", "errand", suspend_after_seconds=1.0)
+    (await child_agent.next_run()).finish()
+    await trio.sleep(5)
+    await how(store, session)
+
+    with trio.fail_after(1):
+        await session.stop()
+
+    assert run.over.is_set()
+    assert [(await one.info()).phase for one in (child, session)] == ["stopped", "stopped"]
+    await store.recover()
+    last = [(await records(one, "session_stopped"))[-1] for one in (child, session)]
+    assert [one.body["reason"] for one in last] == ["parent_stopped", "user_cancelled"]
+    assert store.written.index((child.id, last[0].seq)) < store.written.index(
+        (session.id, last[1].seq)
+    )
+    await check_stored(store, session, child)
+
+
+@pytest.mark.parametrize("how", DEGRADATIONS, ids=lambda how: how.__name__)
 async def test_a_suspended_session_is_stopped_after_recovery(
     store: FailingStore, session: Session, how: Degradation
 ) -> None:
@@ -140,7 +168,7 @@ async def test_a_suspended_session_is_stopped_after_recovery(
         await session.stop()
         await session.stop()
     assert (await session.interrupt()).matched == 0
-    assert (await session.info()).phase == "suspended"
+    assert (await session.info()).phase == "stopped"
 
     await store.recover()
     with trio.fail_after(1):
@@ -154,6 +182,7 @@ async def test_a_suspended_session_stops_when_the_store_recovers_during_the_requ
 ) -> None:
     await go_to_rest(session)
     await degrade(store, sup)
+    await leave_write(sup, session)
     lines = sup._parts.router
     stop, read = lines.stop, store.read
     refusals: list[StoreDegraded] = []
@@ -185,6 +214,7 @@ async def test_a_stop_of_a_suspended_session_is_retried_after_a_late_refusal(
 ) -> None:
     await go_to_rest(session)
     await degrade(store, sup)
+    await leave_write(sup, session)
     await session.stop()
     lines = sup._parts.router
     ask, late = lines.ask, [StoreDegraded("the disk was full", hint="it is not any more")]
@@ -241,6 +271,13 @@ async def go_to_rest(session: Session) -> None:
     await session.set(title="at rest")
     await trio.sleep(2_000)
     assert (await session.info()).phase == "suspended"
+
+
+async def leave_write(sup: Supervisor, session: Session) -> None:
+    """Leave a pending write of an earlier incarnation: then the session cannot be claimed."""
+    write = Write(session.id, 0, ())
+    answer = await sup._services.writer.ask(Commit(write), timeout_seconds=1.0)
+    assert isinstance(answer, PendingWrite)
 
 
 async def test_a_budget_that_is_spent_stops_the_turn_at_once(

@@ -305,6 +305,26 @@ async def test_an_agent_process_does_not_start_in_a_replaced_workspace(
     assert "is not the folder that the session was given" in str(result.error)
 
 
+@REPLACEMENTS
+async def test_a_turn_of_a_live_process_is_refused_in_a_replaced_workspace(
+    inside: Path, outside: Path, replace: object
+) -> None:
+    assert callable(replace)
+    agent = scripted_process("agent")
+    async with open_acp_supervisor(agent) as (sup, processes):
+        session = await sup.create("agent", workspace=str(inside))
+        assert (await session.prompt("say hello")).text == "hello"
+        replace(inside, outside)
+
+        refused = await session.prompt("say hello again")
+        info = await session.info()
+
+        assert (refused.outcome, refused.text) == ("failed", "")
+        assert "is not the folder that the session was given" in str(refused.error)
+        assert "stop and resume the session" in str(refused.error)
+        assert (info.phase, len(processes.all)) == (Phase.IDLE, 1)
+
+
 # The configured workspace of an agent ---------------------------------------------------------
 
 

@@ -13,11 +13,11 @@ from supervisor.core import creation
 from supervisor.core.ids import SessionId
 from supervisor.core.state import SessionState
 from supervisor.handles import specs
-from supervisor.sessions.agent_runner import TurnHooks
 from supervisor.sessions.hooks import POINTS, Denied, Hooks, dispatch
 from supervisor.sessions.hooks.blocking import BlockingHooks
 from supervisor.sessions.hooks.hook_run import HookRun
 from supervisor.sessions.tasks import DetachedTasks
+from supervisor.sessions.turn_hooks import TurnHooks
 from tests.simulation.planted_faults import Mutant
 
 from .attacks import change_during_turns, hang_in_hooks

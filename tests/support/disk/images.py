@@ -19,6 +19,8 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
+from supervisor.store.new_file import UNFINISHED
+
 from .disk_events import (
     Created,
     Deleted,
@@ -208,8 +210,15 @@ def _choose(
 
 
 def _database_in(operations: Sequence[Operation]) -> str:
-    """Return the database's name: the first that SQLite opened."""
-    opened = [it.path for it in operations if isinstance(it, Found | Created)]
+    """Return the database's name: the first that SQLite opened and that is not a draft.
+
+    A draft is renamed, which SQLite does not see: the database is then found, durable.
+    """
+    opened = [
+        it.path
+        for it in operations
+        if isinstance(it, Found | Created) and UNFINISHED not in it.path
+    ]
     assert opened, "no database was opened on this disk"
     return Path(opened[0]).name
 
