@@ -3,8 +3,8 @@
 A rule gets a `Draft` and adds, in order, facts (`note`), effects (`do`) and the reply (`accept` or
 `refuse`). A noted fact is folded at once, so the next line of the rule sees the new state.
 
-Rule: the draft folds into one private copy of the state, because a copy for each fact was a tenth
-      of a decision. So a rule that needs a field as it was reads `before`, or the field first.
+Rule: the draft folds into one private copy of the state; a copy for each fact made five a turn.
+      So a rule that needs a field as it was reads `before`, or the field first.
 """
 
 from __future__ import annotations
