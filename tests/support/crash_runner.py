@@ -35,7 +35,9 @@ class CrashRunner:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self._pid = 0  # of the running child
+        # Of the running child: 0 before it is known and after it was killed, so that a pid is
+        # signalled once. Reports written before the kill are read after it.
+        self._pid = 0
 
     def _begin(self, plan: CrashPlan) -> Iterator[Report]:
         """Start a child and yield its reports; the last one says that it has exited."""
@@ -52,7 +54,8 @@ class CrashRunner:
                 return
 
     def _kill(self) -> None:
-        os.kill(self._pid, signal.SIGKILL)  # the pid is valid: the child waits to be killed
+        pid, self._pid = self._pid, 0
+        os.kill(pid, signal.SIGKILL)  # the pid is valid: the child waits to be killed
 
     def run(self, plan: CrashPlan, *, reports: int | None = None) -> list[Report]:
         """Run a child until it made this many reports or killed itself; return its reports."""
