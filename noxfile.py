@@ -82,4 +82,6 @@ def soak(session: nox.Session) -> None:
     `nox -s soak -- --minutes 20` stops after that time, `nox -s soak -- --help` lists the options.
     """
     install(session, "test")
-    session.run("python", "-m", "tests.soak", *session.posargs)
+    # The runner needs time to end its pieces; nox kills it half a second after Ctrl-C otherwise.
+    words = ["python", "-m", "tests.soak", "--with-parent", *session.posargs]
+    session.run(*words, interrupt_timeout=30, terminate_timeout=30)

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
+import trio
+
+from . import collection
 
 ROOT: Final = Path(__file__).parents[2]
-# So that a piece takes a few minutes at most, and starting pytest is a small part of it.
+# Files that outlive a piece: the results, and what a piece leaves for the next one of its chain.
+FOLDER: Final = ROOT / ".nox" / "soak"
+# So that a piece takes three minutes at most, and starting pytest is a small part of it.
 MAX_TESTS_OF_A_PIECE: Final = 5
 NO_TESTS_COLLECTED: Final = 5
+
+
+@attrs.frozen
+class SoakTest:
+    """A test with the mark `soak`; the other fields are the arguments of the mark."""
+
+    id: str
+    per_piece: int = MAX_TESTS_OF_A_PIECE
+    in_order: bool = False
+
+    @property
+    def function(self) -> str:
+        return self.id.partition("[")[0]
 
 
 @attrs.frozen
@@ -24,32 +44,44 @@ class Piece:
 
     name: str
     tests: tuple[str, ...]
+    # The piece that must have passed before this one starts.
+    after: Piece | None = None
 
 
-def collect(paths: Sequence[str] = ()) -> list[Piece]:
+async def collect(paths: Sequence[str] = ()) -> list[Piece]:
     """Return all pieces below the paths; raise RuntimeError with pytest's output if it fails."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "soak", *paths],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if listed.returncode not in (0, NO_TESTS_COLLECTED):
-        raise RuntimeError(f"pytest cannot collect the tests:\n{listed.stdout}{listed.stderr}")
-    return cut(line for line in listed.stdout.splitlines() if "::" in line)
+    with tempfile.TemporaryDirectory() as folder:
+        listed = Path(folder) / "tests.json"
+        plugin = ["-p", collection.__name__, f"{collection.OPTION}={listed}"]
+        ended = await trio.run_process(
+            [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "soak", *plugin, *paths],
+            cwd=ROOT,
+            capture_stdout=True,
+            stderr=subprocess.STDOUT,
+            check=False,
+            start_new_session=True,  # Ctrl-C reaches the runner only
+        )
+        if ended.returncode not in (0, NO_TESTS_COLLECTED):
+            output = ended.stdout.decode(errors="replace")
+            raise RuntimeError(f"pytest cannot collect the tests:\n{output}")
+        return cut(SoakTest(**found) for found in json.loads(listed.read_text()))
 
 
-def cut(tests: Iterable[str], size: int = MAX_TESTS_OF_A_PIECE) -> list[Piece]:
+def cut(tests: Iterable[SoakTest]) -> list[Piece]:
     """Return the tests in pieces, in order; a piece has tests of one function only."""
-    pieces: list[Piece] = []
-    for function, found in itertools.groupby(tests, key=lambda test: test.partition("[")[0]):
-        members = tuple(found)
-        parts = [members[start : start + size] for start in range(0, len(members), size)]
-        for number, part in enumerate(parts, start=1):
-            name = function if len(parts) == 1 else f"{function} {number}/{len(parts)}"
-            pieces.append(Piece(name, part))
-    return pieces
+    by_function = itertools.groupby(tests, key=lambda test: test.function)
+    return [piece for function, found in by_function for piece in _cut_one(function, [*found])]
+
+
+def _cut_one(function: str, tests: Sequence[SoakTest]) -> Iterator[Piece]:
+    size = 1 if tests[0].in_order else tests[0].per_piece
+    parts = [tests[start : start + size] for start in range(0, len(tests), size)]
+    last: Piece | None = None
+    for number, part in enumerate(parts, start=1):
+        name = function if len(parts) == 1 else f"{function} {number}/{len(parts)}"
+        after = last if tests[0].in_order else None
+        last = Piece(name, tuple(test.id for test in part), after)
+        yield last
 
 
 def code_version(root: Path = ROOT) -> str:

@@ -31,7 +31,7 @@ def _table(pieces: Sequence[Piece], results: Results, version: str | None) -> It
             yield f"| {name} | {len(piece.tests)} | | | not run |"
         else:
             yield (
-                f"| {name} | {len(piece.tests)} | {_counts(result.covered)}"
+                f"| {name} | {len(piece.tests)} | {counts(result.covered)}"
                 f" | {result.seconds:.0f} | {result.outcome} |"
             )
 
@@ -51,7 +51,7 @@ def _sums(pieces: Sequence[Piece], results: Results, version: str | None) -> Ite
         f" {tests} tests in {sum(result.seconds for result in done):,.0f} s of work"
         f" (code: {version or 'any'})"
     )
-    yield f"covered: {_counts(covered) or 'nothing'}"
+    yield f"covered: {counts(covered) or 'nothing'}"
     for result in failed:
         yield "failed: " + "\n".join(result.failures)
     if left:
@@ -63,5 +63,6 @@ def _current(result: Result | None, version: str | None) -> Result | None:
     return result if is_current else None
 
 
-def _counts(covered: Mapping[str, int]) -> str:
+def counts(covered: Mapping[str, int]) -> str:
+    """Return the counts as text: `3 kills, 20 schedules`."""
     return ", ".join(f"{number:,} {unit}" for unit, number in sorted(covered.items()))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import trio
 
+from . import processes
 from .pieces import ROOT, Piece
 from .results import Outcome, Result, Results, read_junit
 
 # A piece that takes longer hangs.
-MAX_PIECE_SECONDS: Final = 3600.0
-# An interrupted pytest has this long for its fixtures, then its whole group is killed.
-STOP_SECONDS: Final = 10.0
+MAX_PIECE_SECONDS: Final = 1800.0
 
 OnResult = Callable[[Piece, Result], None]
 
@@ -38,19 +36,38 @@ async def run_pieces(
     A piece that was running then has no result. A piece that took longer than the time that is
     left, the last time it ran, is not started.
     """
-    waiting = list(pieces)
+    waiting, running = list(pieces), list[Piece]()
+    a_piece_ended = trio.lowlevel.ParkingLot()
     deadline = trio.current_time() + seconds
 
-    def fits(piece: Piece) -> bool:
-        known = results.find(piece)
-        return known is None or known.seconds < deadline - trio.current_time()
+    def may_start(piece: Piece) -> bool:
+        known, before = results.find(piece), piece.after
+        if known is not None and known.seconds >= deadline - trio.current_time():
+            return False
+        if before is None:
+            return True
+        result = results.find(before)
+        is_settled = before not in waiting and before not in running
+        return is_settled and result is not None and result.outcome == "passed"
 
     async def work() -> None:
-        while (piece := next(filter(fits, waiting), None)) is not None:
-            waiting.remove(piece)
-            result = await run_piece(piece, version)
-            results.add(piece, result)
-            on_result(piece, result)
+        while True:
+            piece = next(filter(may_start, waiting), None)
+            if piece is not None:
+                await run_one(piece)
+            elif running:
+                await a_piece_ended.park()
+            else:
+                return
+
+    async def run_one(piece: Piece) -> None:
+        waiting.remove(piece)
+        running.append(piece)
+        result = await run_piece(piece, version)
+        running.remove(piece)
+        results.add(piece, result)
+        on_result(piece, result)
+        a_piece_ended.unpark_all()
 
     with trio.move_on_at(deadline):
         async with trio.open_nursery() as nursery:
@@ -61,20 +78,15 @@ async def run_pieces(
 async def run_piece(
     piece: Piece, version: str, *, max_seconds: float = MAX_PIECE_SECONDS
 ) -> Result:
-    """Run the tests of a piece in a process of their own; a cancelled run ends the process."""
+    """Run the tests of a piece in a process of their own; no process is left after it.
+
+    If it is cancelled, the process and those that it started are ended.
+    """
     began = trio.current_time()
     with tempfile.TemporaryDirectory() as folder:
         report, output = Path(folder) / "junit.xml", Path(folder) / "output"
-        with output.open("wb") as out, trio.move_on_after(max_seconds) as limit:
-            await trio.run_process(
-                _command(piece, report),
-                cwd=ROOT,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                check=False,
-                start_new_session=True,
-                deliver_cancel=_stop_group,
-            )
+        with trio.move_on_after(max_seconds) as limit:
+            await _run_to_end(_command(piece, report), output)
         seconds = trio.current_time() - began
         covered: dict[str, int] = {}
         failures: tuple[str, ...]
@@ -83,23 +95,31 @@ async def run_piece(
         elif not report.exists():
             failures = ("pytest ended without a report",)
         else:
-            covered, failures = read_junit(report)
+            covered, failures = read_junit(report, len(piece.tests))
         if failures:
             failures = (*failures, output.read_text(errors="replace")[-10_000:])
     outcome: Outcome = "failed" if failures else "passed"
     return Result(outcome, round(seconds, 1), piece.tests, version, covered, failures)
 
 
+async def _run_to_end(command: list[str], output: Path) -> None:
+    with output.open("wb") as out:
+        run = partial(
+            trio.run_process,
+            command,
+            cwd=ROOT,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            check=False,
+            start_new_session=True,
+            deliver_cancel=processes.stop,
+        )
+        async with trio.open_nursery() as nursery:
+            process: trio.Process = await nursery.start(run)
+        await processes.kill_left(process.pid)
+
+
 def _command(piece: Piece, report: Path) -> list[str]:
     # `xunit1` has the properties of a test and its file.
     options = ["-q", "-m", "soak", "-p", "no:cacheprovider", "-o", "junit_family=xunit1"]
     return [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", *piece.tests]
-
-
-async def _stop_group(process: trio.Process) -> None:
-    """Interrupt pytest, and kill its whole group if that is not enough."""
-    process.send_signal(signal.SIGINT)
-    with trio.move_on_after(STOP_SECONDS):
-        await process.wait()
-        return
-    os.killpg(process.pid, signal.SIGKILL)

@@ -362,6 +362,7 @@ async def run_operations(operations: Sequence[Operation]) -> None:
 
 
 # Without `explain`, which repeats a failing run some hundred times.
+SOAK_PIECES: Final = 4
 PHASES: Final = tuple(phase for phase in hypothesis.Phase if phase.name != "explain")
 
 
@@ -371,8 +372,18 @@ def test_both_stores_agree_on_every_result(operations: list[Operation]) -> None:
     trio.run(run_operations, operations)
 
 
-@pytest.mark.soak
-@hypothesis.settings(max_examples=3_000, phases=PHASES)
-@hypothesis.given(st.lists(any_operation, max_size=40))
-def test_both_stores_agree_on_every_result_in_a_long_run(operations: list[Operation]) -> None:
-    trio.run(run_operations, operations)
+# In pieces: 3,000 examples in all.
+@pytest.mark.soak(per_piece=2)
+@pytest.mark.parametrize("piece", range(SOAK_PIECES))
+def test_both_stores_agree_on_every_result_in_a_long_run(
+    piece: int, record_property: Callable[[str, object], None]
+) -> None:
+    examples = 3_000 // SOAK_PIECES
+    record_property("covered", f"{examples} examples")
+
+    @hypothesis.settings(max_examples=examples, phases=PHASES)
+    @hypothesis.given(st.lists(any_operation, max_size=40))
+    def agree(operations: list[Operation]) -> None:
+        trio.run(run_operations, operations)
+
+    agree()

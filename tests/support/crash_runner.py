@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from supervisor import AgentStartFailed, Info, Restart, Supervisor, SupervisorEr
 from .crash_child import SETTINGS, CrashPlan
 from .crash_oracle import Found, problems_after, problems_of, problems_of_notifications, read_store
 
-# Exceeded only by a child that hangs.
+# Between two reports of a child; exceeded only by a child that hangs.
 HANG_SECONDS: Final = 60.0
 _ROOT: Final = Path(__file__).parents[2]
 
@@ -35,7 +35,9 @@ class CrashRunner:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self._pid = 0  # of the running child
+        # Of the running child: 0 before it is known and after it was killed, so that a pid is
+        # signalled once. Reports written before the kill are read after it.
+        self._pid = 0
 
     def _begin(self, plan: CrashPlan) -> Iterator[Report]:
         """Start a child and yield its reports; the last one says that it has exited."""
@@ -52,16 +54,15 @@ class CrashRunner:
                 return
 
     def _kill(self) -> None:
-        os.kill(self._pid, signal.SIGKILL)  # the pid is valid: the child waits to be killed
+        pid, self._pid = self._pid, 0
+        os.kill(pid, signal.SIGKILL)  # the pid is valid: the child waits to be killed
 
     def run(self, plan: CrashPlan, *, reports: int | None = None) -> list[Report]:
         """Run a child until it made this many reports or killed itself; return its reports."""
-        # Without it, a child that hangs would block the test for ever.
-        watchdog = threading.Timer(HANG_SECONDS, self._process.kill)
-        watchdog.start()
         said: list[Report] = []
-        try:
+        with self._hang_limit() as restart_limit:
             for report in self._begin(plan):
+                restart_limit()
                 if report["what"] == "exited":
                     return said
                 if report["what"] != "started":
@@ -69,9 +70,29 @@ class CrashRunner:
                 is_enough = reports is not None and len(said) >= reports
                 if self._pid and (is_enough or report["what"] == "broken"):
                     self._kill()
-        finally:
-            watchdog.cancel()
         raise AssertionError(f"the child hung after these reports: {said[-3:]}")
+
+    @contextmanager
+    def _hang_limit(self) -> Iterator[Callable[[], None]]:
+        """Kill the process if it does not report; yield a function to be called at each report.
+
+        Without it, a child that hangs would block the test for ever.
+        """
+
+        def start() -> threading.Timer:
+            timer = threading.Timer(HANG_SECONDS, self._process.kill)
+            timer.start()
+            return timer
+
+        def restart() -> None:
+            timers.pop().cancel()
+            timers.append(start())
+
+        timers = [start()]
+        try:
+            yield restart
+        finally:
+            timers.pop().cancel()
 
     @contextmanager
     def running(self, plan: CrashPlan) -> Iterator[int]:

@@ -1,12 +1,18 @@
 """kill -9 at any instant: acknowledged requests are stored once, and recovery is complete."""
 
+import io
+import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
 
-from tests.support.crash_runner import CrashedFile, open_crash_runner
+from tests.support.crash_child import CrashPlan
+from tests.support.crash_runner import CrashedFile, CrashRunner, open_crash_runner
 
 CI_SEEDS = (1, 2)
 CI_KILLS = 4
@@ -35,3 +41,16 @@ def test_nothing_is_lost_by_a_thousand_kills(
 ) -> None:
     record_property("covered", f"{SOAK_KILLS} kills")
     kill_again_and_again(tmp_path / "state.db", 100 + piece, SOAK_KILLS)
+
+
+def test_a_child_that_reports_on_is_killed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its pid may belong to another process by the time the last report is read.
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *signalled: killed.append(signalled))
+    reports = [{"what": "started", "pid": 77}, *[{"what": "sent"}] * 3, {"what": "exited"}]
+    lines = io.StringIO("".join(f"{json.dumps(one)}\n" for one in reports))
+    process = SimpleNamespace(stdin=io.StringIO(), stdout=lines, kill=lambda: None)
+
+    said = CrashRunner(process).run(CrashPlan("state.db", 1), reports=1)  # type: ignore[arg-type]
+
+    assert (len(said), killed) == (3, [(77, signal.SIGKILL)])

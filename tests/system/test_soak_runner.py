@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import trio
 
+from supervisor.drivers.identity import is_alive
 from tests.soak import runner
 from tests.soak.__main__ import arguments, in_order
-from tests.soak.pieces import Piece, code_version, cut
+from tests.soak.pieces import ROOT, Piece, SoakTest, code_version, collect, cut
 from tests.soak.report import has_passed, report
 from tests.soak.results import Result, Results, read_junit
+from tests.support.process_programs import known, wait_for
 
+# Only a runner that hangs takes longer to start pytest twice.
+START_SECONDS = 300.0
 PROGRAM = """
 import os
 import pathlib
+import subprocess
 import time
 
 import pytest
 
 pytestmark = pytest.mark.soak
+FOLDER = pathlib.Path(__file__).parent
 
 def test_counts(record_property):
     record_property("covered", "20 schedules")
@@ -34,17 +42,34 @@ def test_fails(record_property):
     assert False, "on purpose"
 
 def test_hangs():
-    pathlib.Path(__file__).with_name("pid").write_text(str(os.getpid()))
+    (FOLDER / "pid").write_text(str(os.getpid()))
     time.sleep(600)
+
+def test_leaves_a_process():
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    (FOLDER / "pids").write_text(f"{os.getpid()} {left.pid} ")
+    time.sleep(600)
+
+@pytest.mark.soak(in_order=True)
+@pytest.mark.parametrize("part", [1, 2, 3])
+def test_parts(part):
+    (FOLDER / f"part{part}").touch()
+    assert part == 1 or (FOLDER / f"part{part - 1}").exists()
+    assert part < 2, "on purpose"
 """
 
 
 @pytest.fixture
 def piece(tmp_path: Path) -> Callable[[str], Piece]:
     """Return a function that returns the piece with one test of `PROGRAM`."""
-    path = tmp_path / "test_program.py"
-    path.write_text(PROGRAM)
+    path = write_program(tmp_path)
     return lambda name: Piece(name, (f"{path}::{name}",))
+
+
+def write_program(folder: Path) -> Path:
+    path = folder / "test_program.py"
+    path.write_text(PROGRAM)
+    return path
 
 
 def result(piece: Piece, outcome: str = "passed", **fields: object) -> Result:
@@ -68,13 +93,49 @@ async def run(
 
 
 def test_a_piece_has_a_few_tests_of_one_function() -> None:
-    pieces = cut(["a.py::x[0]", "a.py::x[1]", "a.py::x[2]", "a.py::y"], size=2)
+    tests = [*(SoakTest(f"a.py::x[{number}]", per_piece=2) for number in range(3))]
+    pieces = cut([*tests, SoakTest("a.py::y")])
 
     assert [(one.name, len(one.tests)) for one in pieces] == [
         ("a.py::x 1/2", 2),
         ("a.py::x 2/2", 1),
         ("a.py::y", 1),
     ]
+
+
+def test_tests_in_order_are_a_chain_of_pieces() -> None:
+    first, second = cut([SoakTest(f"a.py::x[{part}]", in_order=True) for part in (1, 2)])
+
+    assert (first.after, second.after) == (None, first)
+    assert (first.tests, second.tests) == (("a.py::x[1]",), ("a.py::x[2]",))
+
+
+async def test_a_piece_starts_only_after_the_one_before_has_passed(tmp_path: Path) -> None:
+    path = write_program(tmp_path)
+    pieces = [one for one in await collect([str(path)]) if "test_parts" in one.name]
+    assert [one.name[-3:] for one in pieces] == ["1/3", "2/3", "3/3"]
+
+    seen = await run([*reversed(pieces)], Results(tmp_path / "state.json"))
+
+    assert seen == [(pieces[0].name, "passed"), (pieces[1].name, "failed")]
+
+
+def test_a_terminated_runner_ends_its_piece_and_the_processes_of_the_piece(tmp_path: Path) -> None:
+    path, pids = write_program(tmp_path), tmp_path / "pids"
+    words = [f"--state={tmp_path / 'state.json'}", f"{path}::test_leaves_a_process"]
+    command = [sys.executable, "-m", "tests.soak", *words]
+
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as soak:
+        try:
+            wait_for(lambda: pids.exists() and pids.read_text().endswith(" "), START_SECONDS)
+            running = [known(int(pid)) for pid in pids.read_text().split()]
+        finally:
+            soak.terminate()
+        output, _ = soak.communicate()
+
+    assert soak.returncode == 128 + signal.SIGTERM
+    assert "1 pieces: 0 passed, 0 failed, 1 not run" in output
+    assert [one.pid for one in running if is_alive(one)] == []
 
 
 async def test_pieces_run_and_their_results_are_kept(
@@ -145,6 +206,17 @@ def test_failed_and_unknown_pieces_run_first(tmp_path: Path) -> None:
     assert in_order([short, long, failed, unknown], results) == [failed, unknown, long, short]
 
 
+def test_a_chain_of_pieces_starts_before_a_single_piece_of_the_same_length(tmp_path: Path) -> None:
+    single, first = Piece("a", ("a",)), Piece("b 1/2", ("b1",))
+    second, results = Piece("b 2/2", ("b2",), first), Results(tmp_path / "state.json")
+    assert in_order([single, first, second], results) == [first, single, second]
+
+    for one in (single, first, second):
+        results.add(one, result(one, seconds=5.0))
+
+    assert in_order([single, first, second], results) == [first, single, second]
+
+
 def test_the_report_sums_what_was_covered_and_names_what_is_left(tmp_path: Path) -> None:
     pieces = [Piece(name, (name,)) for name in "abc"]
     results = Results(tmp_path / "state.json")
@@ -180,7 +252,13 @@ def test_a_test_that_errors_in_its_fixture_counts_as_failed(tmp_path: Path) -> N
         '<testsuites><testcase file="t.py" name="x"><error/></testcase></testsuites>'
     )
 
-    assert read_junit(tmp_path / "junit.xml") == ({}, ("t.py::x",))
+    assert read_junit(tmp_path / "junit.xml", 1) == ({}, ("t.py::x",))
+
+
+def test_a_test_that_pytest_does_not_find_fails_its_piece(tmp_path: Path) -> None:
+    (tmp_path / "junit.xml").write_text("<testsuites><testsuite tests='0'/></testsuites>")
+
+    assert read_junit(tmp_path / "junit.xml", 5) == ({}, ("pytest ran 0 of 5 tests",))
 
 
 def test_options_have_defaults_that_run_everything() -> None:

@@ -324,7 +324,7 @@ def test_a_tree_equals_its_model() -> None:
     )
 
 
-@pytest.mark.soak
+@pytest.mark.soak(per_piece=2)
 @pytest.mark.parametrize("piece", range(4))
 def test_a_tree_equals_its_model_in_a_long_run(
     piece: int, record_property: Callable[[str, object], None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -14,7 +14,9 @@ from supervisor import Phase, Record
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.state import SessionState as Row
+from supervisor.store.codec import decode
 from supervisor.store.memory import MemoryStore
+from supervisor.store.memory_read import SessionData
 from supervisor.store.port import Write
 
 _AT_REST: Final = (Phase.STOPPED, Phase.SUSPENDED)
@@ -42,11 +44,11 @@ class RowCounter:
     def take(self, write: Write) -> None:
         for part in (write, write.linked_write):
             if part is not None and part.row is not None:
-                self._take_row(part.row)
+                self.take_row(part.row)
             for record in part.records if part is not None else ():
                 self._take_record(record)
 
-    def _take_row(self, row: Row) -> None:
+    def take_row(self, row: Row) -> None:
         before = self.rows.get(row.id)
         self.rows[row.id] = row
         if before is not None:
@@ -95,6 +97,15 @@ class RowCounter:
             self.violations.append(message)
 
 
+@attrs.frozen
+class SavedSession:
+    """A session of a store without its records; the row is as stored."""
+
+    row: str
+    epoch: int
+    last_seq: int
+
+
 class CountingStore(MemoryStore):
     """Store that keeps the position of each record and not its content."""
 
@@ -115,6 +126,25 @@ class CountingStore(MemoryStore):
         if records:
             self._records[-len(records) :] = [None] * len(records)
 
+    def save(self) -> list[SavedSession]:
+        """Return all sessions, in the order of their creation."""
+        return [
+            SavedSession(data.row.decode(), data.epoch, len(data.positions))
+            for data in self._sessions.values()
+        ]
+
+    def load(self, sessions: Sequence[SavedSession]) -> None:
+        """Add sessions of an earlier run, and count their rows."""
+        self._records = [None]
+        for saved in sessions:
+            data = SessionData()
+            self._last_number += 1
+            data.number, data.epoch, data.row = self._last_number, saved.epoch, saved.row.encode()
+            data.positions.extend([1] * saved.last_seq)  # no position is read
+            row = decode(data.row, Row)
+            self._sessions[row.id] = data
+            self._counter.take_row(row)
+
     async def records(
         self,
         session_id: SessionId,
@@ -128,8 +158,9 @@ class CountingStore(MemoryStore):
 
 
 @contextmanager
-def counted_by(counter: RowCounter) -> Iterator[None]:
-    """Let the next supervisor write to a counting store."""
+def counted_by(counter: RowCounter) -> Iterator[CountingStore]:
+    """Let the next supervisor write to a counting store, and yield it."""
+    store = CountingStore(counter)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(supervisor.runtime, "MemoryStore", lambda: CountingStore(counter))
-        yield
+        patch.setattr(supervisor.runtime, "MemoryStore", lambda: store)
+        yield store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import attrs
 import pytest
@@ -15,23 +16,33 @@ from actors.testing import VirtualClock
 from supervisor import Limits, PythonAgent, Restart, Settings, SpawnRefused, SupervisorError, Turn
 from supervisor.core.state import SessionState as Row
 from supervisor.drivers.python import AgentDied
+from tests.soak.pieces import FOLDER
 
 from .counting_store import RowCounter, counted_by
+from .saved_run import SavedRun
 
 # One root, nine children, ten children of each: a hundred.
 CHILDREN = (9, 10, 0)
 TREE = 100
 RUNNING_TURNS = 1_000
+# Of the run with ten thousand sessions.
+PARTS = 10
+TURNS_OF_A_PART = 10
 RULE = Restart(policy="on_crash", max_restarts=3, within_seconds=60.0, backoff_seconds=0.5)
 
 
 @attrs.define(eq=False)
 class LongRun:
-    """`sessions` sessions with `turns` turns each; one turn in a hundred crashes its agent."""
+    """`sessions` sessions with `turns` turns each; one turn in a hundred crashes its agent.
+
+    A run that continues another one counts the turns of both.
+    """
 
     sessions: int
     turns: int
     seed: int = 0
+    continued: SavedRun | None = None
+    saved: SavedRun | None = None  # set at the end
     counter: RowCounter = attrs.Factory(RowCounter)
     # Number of missing children by session.
     missing: dict[str, int] = attrs.Factory(dict)
@@ -43,7 +54,8 @@ class LongRun:
     refused: int = 0
 
     async def run(self) -> None:
-        random.seed(f"long run {self.seed}")
+        # A continued run makes other ids than the run before it.
+        random.seed(f"long run {self.seed} {self.turns}")
         settings = Settings(
             limits=Limits(max_depth=2, max_children=10, max_descendants=99, max_spawns=99),
             max_sessions=self.sessions,
@@ -52,13 +64,18 @@ class LongRun:
             suspend_after_seconds=3600.0,
         )
         agent = PythonAgent("worker", self.work)
-        with counted_by(self.counter):
+        with counted_by(self.counter) as store:
+            if self.continued is not None:
+                self.continued.load(store, self.counter)
             async with supervisor.open(agents=[agent], settings=settings) as sup:
                 async with trio.open_nursery() as drivers:
                     self.counter.created = partial(self.begin, drivers, sup)
-                    for _ in range(self.sessions // TREE):
+                    for row in [*self.counter.rows.values()]:
+                        self.begin(drivers, sup, row)
+                    for _ in range((self.sessions - len(self.counter.rows)) // TREE):
                         await sup.create("worker")
                 await self.compare(sup)
+            self.saved = SavedRun.take(store, self.counter, trio.current_time())
 
     def begin(self, drivers: trio.Nursery, sup: supervisor.Supervisor, row: Row) -> None:
         self.missing[row.id] = CHILDREN[row.lineage.depth]
@@ -125,7 +142,10 @@ class LongRun:
 
 
 def checked_run(run: LongRun) -> LongRun:
-    trio.run(run.run, clock=VirtualClock())
+    clock = VirtualClock()
+    if run.continued is not None:
+        clock._jump(run.continued.virtual_seconds)
+    trio.run(run.run, clock=clock)
     counter = run.counter
     assert counter.violations == []
     assert run.settled == run.sessions
@@ -141,16 +161,52 @@ def test_a_few_trees_settle_with_their_caps_kept() -> None:
     assert run.counter.restarts > 0
 
 
-# Many sessions at once, then many turns of each, in pieces: a million turns in all.
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("sessions", "turns", "seed"),
-    [(10_000, 10, 0), *((1_000, 100, seed) for seed in range(1, 10))],
-)
-def test_sessions_of_a_long_run_settle_with_their_caps_kept(
-    sessions: int, turns: int, seed: int, record_property: Callable[[str, object], None]
-) -> None:
-    run = checked_run(LongRun(sessions=sessions, turns=turns, seed=seed))
+def test_a_run_continues_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.json.gz"
+    first = checked_run(LongRun(sessions=TREE, turns=3))
+    assert first.saved is not None
+    first.saved.write(path)
 
-    assert run.counter.restarts + run.counter.crashed > 0.009 * sessions * turns
+    second = checked_run(LongRun(sessions=TREE, turns=6, continued=SavedRun.read(path)))
+
+    assert second.counter.rows.keys() == first.counter.rows.keys()
+    assert second.counter.turns >= 6 * TREE > first.counter.turns
+    assert second.saved is not None
+    assert second.saved.virtual_seconds > first.saved.virtual_seconds
+
+
+# Many turns of each session, under other seeds.
+@pytest.mark.soak(per_piece=1)
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_sessions_of_a_long_run_settle_with_their_caps_kept(
+    seed: int, record_property: Callable[[str, object], None]
+) -> None:
+    run = checked_run(LongRun(sessions=1_000, turns=100, seed=seed))
+
+    check_crashes(run)
     record_property("covered", f"{run.counter.turns} turns")
+
+
+# Many sessions at once and many turns of each, a million in all: too long for one process.
+@pytest.mark.soak(in_order=True)
+@pytest.mark.parametrize("part", range(1, PARTS + 1))
+def test_ten_thousand_sessions_settle_after_each_part_of_a_hundred_turns(
+    part: int, record_property: Callable[[str, object], None]
+) -> None:
+    before = None if part == 1 else SavedRun.read(saved_path(part - 1))
+    run = checked_run(LongRun(sessions=10_000, turns=TURNS_OF_A_PART * part, continued=before))
+
+    check_crashes(run)
+    assert run.saved is not None
+    run.saved.write(saved_path(part))
+    earlier = 0 if before is None else before.turns
+    record_property("covered", f"{run.counter.turns - earlier} turns")
+
+
+def check_crashes(run: LongRun) -> None:
+    counter = run.counter
+    assert counter.restarts + counter.crashed > 0.009 * run.sessions * run.turns
+
+
+def saved_path(part: int) -> Path:
+    return FOLDER / f"ten_thousand_sessions_{part}.json.gz"
