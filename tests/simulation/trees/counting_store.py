@@ -15,6 +15,7 @@ from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.state import SessionState as Row
 from supervisor.store.memory import MemoryStore
+from supervisor.store.memory_read import SessionData
 from supervisor.store.port import Write
 
 _AT_REST: Final = (Phase.STOPPED, Phase.SUSPENDED)
@@ -108,10 +109,8 @@ class CountingStore(MemoryStore):
             self._counter.take(write)
         return refusal
 
-    def _apply_write(
-        self, write: Write, row: bytes | None, records: list[bytes], kept: bytes | None
-    ) -> None:
-        super()._apply_write(write, row, records, kept)
+    def _append_records(self, data: SessionData, records: list[bytes]) -> None:
+        super()._append_records(data, records)
         if records:
             self._records[-len(records) :] = [None] * len(records)
 
