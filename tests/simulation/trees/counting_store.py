@@ -119,10 +119,8 @@ class CountingStore(MemoryStore):
             self._counter.take(write)
         return refusal
 
-    def _apply_write(
-        self, write: Write, row: bytes | None, records: list[bytes], kept: bytes | None
-    ) -> None:
-        super()._apply_write(write, row, records, kept)
+    def _append_records(self, data: SessionData, records: list[bytes]) -> None:
+        super()._append_records(data, records)
         if records:
             self._records[-len(records) :] = [None] * len(records)
 
