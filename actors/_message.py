@@ -149,11 +149,12 @@ class Pause(Generic[Value]):
 
     def __init__(self) -> None:
         self.is_over = False
-        # Invariant: set since `receive` has returned the pause, unless it was over before.
+        # Invariant: set since `receive` has returned the pause, unless it was over before. The
+        # question is set with it, and is None for a message without an answer.
         self._cell: Pausable | None = None
-        self._question: Question | None = None
-        # The answer, or the error of a crash, if the pause was over before `receive` returned.
-        self._early: outcome.Outcome[Value | Later[Value]] | None = None
+        self._question: Question | None
+        # The answer, or the error of a crash; set if the pause was over before `receive` returned.
+        self._early: outcome.Outcome[Value | Later[Value]]
 
     def end(self, answer: Value | Later[Value]) -> None:
         """End the pause, and send the answer to the asker, if there is one."""
@@ -189,7 +190,6 @@ class Pause(Generic[Value]):
         if not self.is_over:
             self._cell, self._question = cell, question
             return True
-        assert self._early is not None
         try:
             answer = self._early.unwrap()
         except BaseException as error:

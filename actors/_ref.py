@@ -117,7 +117,8 @@ class Ref(Handle):
         If cancelled before the message is sent, it is not sent. If cancelled later the message may
         still be handled, and its answer is dropped.
         """
-        deadline = _deadline(timeout_seconds)
+        # Most asks of sessions and of the writer have no time-out: that costs no call.
+        deadline = math.inf if timeout_seconds == math.inf else _deadline(timeout_seconds)
         if not isinstance(message, Ask):
             raise BadSpec(
                 "message",
@@ -197,8 +198,6 @@ class Ref(Handle):
 
 
 def _deadline(timeout_seconds: float) -> float:
-    if timeout_seconds == math.inf:
-        return math.inf
     now = trio.current_time()
     try:
         deadline = now + timeout_seconds

@@ -9,7 +9,6 @@ Rule 3: a fault that patches a removed name fails loudly and must be rewritten.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -19,7 +18,7 @@ from supervisor.core import agent_events, table
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import SupervisorError
-from supervisor.core.records import Fact, Item
+from supervisor.core.records import Fact, Item, Record
 from supervisor.core.rules import (
     agents,
     input_queue,
@@ -73,11 +72,12 @@ def no_fence(patch: Patch) -> None:
 
 
 def a_number_twice(patch: Patch) -> None:
-    def add_facts(self: Log, facts: Iterable[Fact]) -> tuple[Any, ...]:
-        self.close_part()
-        self._append(tuple(facts))
-        unsent = (self._pending or ())[self.sent_seq - self.published_seq :]
-        return tuple(unsent)  # the fault: the flusher writes them again
+    real = Log.add_facts
+
+    def add_facts(self: Log, facts: tuple[Fact, ...]) -> tuple[Record, ...]:
+        if any(fact.kind == "turn_ended" for fact in facts):
+            self.last_seq -= 1  # the fault: the number of the record before is used again
+        return real(self, facts)
 
     patch.setattr(Log, "add_facts", add_facts)
     patch.setattr(MemoryStore, "_refusal", lambda self, write: None)
@@ -92,7 +92,8 @@ def published_early(patch: Patch) -> None:
     def commit(
         self: SessionActor, decided: Any, report: DriverReport | None = None
     ) -> OpenStep | StepReply:
-        self.log.mark_committed(self.log.last_seq)  # the fault: before it is durable
+        if isinstance(decided, OpenStep):
+            self.slot.subscribers.publish(decided.write.records)  # the fault: before it is durable
         return real(self, decided, report)
 
     patch.setattr(SessionActor, "_commit", commit)
