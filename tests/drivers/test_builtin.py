@@ -227,6 +227,7 @@ async def test_hang_ignores_an_interrupt_until_the_supervisor_shuts_down() -> No
     async with supervisor.open(":memory:") as sup:
         session = await sup.create("scripted")
         await session.send("hang\nsay late")
+        await settle()  # it hangs
         report = await session.interrupt()
         left_at = trio.current_time()
 
@@ -237,6 +238,7 @@ async def test_hang_ignores_an_interrupt_until_the_supervisor_shuts_down() -> No
 
 async def test_hang_blocks_other_turns_of_the_session(session: Session) -> None:
     await session.send("hang")
+    await settle()
     await session.interrupt()
 
     receipt = await session.send("say hello")

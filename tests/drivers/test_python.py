@@ -335,6 +335,7 @@ async def test_an_agent_that_shields_itself_for_ever_blocks_only_its_session() -
     async with supervisor.open(":memory:", agents=[PythonAgent("deaf", deaf)]) as sup:
         session, other = await sup.create("deaf"), await sup.create("deaf")
         await session.send("first")
+        await settle()  # the agent runs
         report = await session.interrupt()
         receipt = await session.send("second")
         await other.send("elsewhere")
