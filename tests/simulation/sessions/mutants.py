@@ -9,7 +9,6 @@ Rule 3: a fault that patches a removed name fails loudly and must be rewritten.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -19,7 +18,7 @@ from supervisor.core import agent_events, table
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import SupervisorError
-from supervisor.core.records import Fact, Item
+from supervisor.core.records import Fact, Item, Record
 from supervisor.core.rules import (
     agents,
     input_queue,
@@ -73,13 +72,20 @@ def no_fence(patch: Patch) -> None:
 
 
 def a_number_twice(patch: Patch) -> None:
-    def add_facts(self: Log, facts: Iterable[Fact]) -> tuple[Any, ...]:
-        self.close_part()
-        self._append(tuple(facts))
-        unsent = (self._pending or ())[self.sent_seq - self.published_seq :]
-        return tuple(unsent)  # the fault: the flusher writes them again
+    real_add, real_mark = Log.add_facts, Log.mark_committed
+
+    def add_facts(self: Log, facts: tuple[Fact, ...]) -> tuple[Record, ...]:
+        sent_seq = self.sent_seq
+        records = real_add(self, facts)
+        self.sent_seq = sent_seq  # the fault: the flusher writes them again
+        return records
+
+    def mark_committed(self: Log, up_to: int) -> None:
+        real_mark(self, up_to)
+        self.sent_seq = max(self.sent_seq, self.published_seq)
 
     patch.setattr(Log, "add_facts", add_facts)
+    patch.setattr(Log, "mark_committed", mark_committed)
     patch.setattr(MemoryStore, "_refusal", lambda self, write: None)
 
 
