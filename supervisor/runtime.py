@@ -291,6 +291,7 @@ async def _run_tasks(
                 processes=processes,
                 max_agent_processes=settings.max_agent_processes,
                 start_concurrency=settings.start_concurrency,
+                max_unfinished_line_bytes=settings.max_pending_output_bytes,
             )
             # Closed with the nursery, in which no task can be started after that.
             nursery.start_soon(runtime.close_when_cancelled)

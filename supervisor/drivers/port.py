@@ -151,6 +151,12 @@ class DriverContext(Protocol):
     async def wait_writable(self) -> None:
         """Wait until the store has caught up with the output."""
 
+    async def pace(self, messages: int) -> None:
+        """Wait until the agent may send more, after `messages`; those without output count.
+
+        Always a checkpoint.
+        """
+
     async def history(self, turn: TurnId) -> Sequence[Message]:
         """Return the messages of the current chapter before the turn."""
 

@@ -11,6 +11,8 @@ from trio_util import AsyncValue
 from supervisor.core.ids import TurnId
 
 from .agent_nurseries import AgentNurseries
+from .process.line_budget import LineBudget
+from .process.pipes import MAX_LINE_BYTES
 from .process.processes import Processes
 
 Args = TypeVarTuple("Args")
@@ -26,6 +28,7 @@ class DriverRuntime:
         processes: Processes | None = None,
         max_agent_processes: int = 64,
         start_concurrency: int = 4,
+        max_unfinished_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
         self._nursery = nursery
         self._processes = processes
@@ -35,6 +38,7 @@ class DriverRuntime:
         # is left, and a start slot while it starts.
         self.process_slots = trio.CapacityLimiter(max_agent_processes)
         self.start_slots = trio.CapacityLimiter(start_concurrency)
+        self.line_budget = LineBudget(max_unfinished_line_bytes)
         self._evict: Callable[[], object] | None = None
         # Set when the supervisor shuts down; work that never ends by itself may wait for it.
         self.shutdown_started = trio.Event()

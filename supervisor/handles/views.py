@@ -283,8 +283,8 @@ class Introspection:
             store_waiting={"queued": state.waiting, "throttled": state.throttled},
             store_waiting_bytes=state.waiting_bytes,
             store_wait_seconds=state.wait_seconds,
-            output_pending_bytes=self._services.output_budget.bytes,
-            output_waiting=self._services.output_budget.waiting,
+            output_pending_bytes=self._services.output_budget.bytes + tasks.line_budget.bytes,
+            output_waiting=self._services.output_budget.waiting + tasks.line_budget.waiting,
         )
 
     def _waiting_in_busy_sessions(self) -> int:

@@ -19,12 +19,14 @@ from supervisor.store.port import Stored
 from .admission import Admission
 from .agent_runner import AgentRunner
 from .degraded import StepWritten
-from .driver_context import DriverReport, MakeContext, output_fields
+from .driver_context import DriverReport, MakeContext
+from .event_output import is_large, output_fields
 from .hooks.blocking import BlockingHooks
 from .idempotency import SessionRequest, find_known_reply
 from .liveness import Liveness
 from .log import Log, WriteFailed
 from .open_step import OpenStep
+from .output_budget import LARGE_BYTES
 from .perform import Performer
 from .refusals import session_not_found, unknown_agent_problem
 from .services import Services
@@ -142,7 +144,11 @@ class SessionActor(SessionSteps):
         if type(message) is SessionRequest:
             reply = await self._handle_request(message)
         elif type(message) is DriverReport:
-            reply = self._handle_report(message)
+            output = self.log.turn_buffer
+            if output is None or output.bytes <= LARGE_BYTES:
+                reply = self._handle_report(message)
+            else:
+                reply = await self._handle_report_of_long_turn(message)
         elif message is not STOP_IF_IDLE:
             await self._handle_internal(message)
         if type(reply) is not OpenStep and self._may_stop():
@@ -154,7 +160,11 @@ class SessionActor(SessionSteps):
         if message is RECHECK:
             await self._reevaluate()
         elif type(message) is agent_events.LadderElapsed:
-            await self._handle_event(message, more={"output": self.log.turn_output(message.turn)})
+            more = output_fields(message, self.session, self.log)
+            if is_large(more, self.log):
+                await self._handle_large_event(message)
+            else:
+                await self._handle_event(message, more=more)
         elif type(message) is agent_events.SilenceNoticed:
             await self._report_silence()
         elif type(message) is StepWritten:
@@ -224,3 +234,20 @@ class SessionActor(SessionSteps):
             return None
         more = output_fields(report.event, self.session, self.log)
         return self._commit(self._decide(report.event, more=more), report)
+
+    async def _handle_report_of_long_turn(self, report: DriverReport) -> OpenStep | StepReply:
+        """Handle a report of a turn with much output, whose step may be large."""
+        event = report.event
+        if not is_large(output_fields(event, self.session, self.log), self.log):
+            return self._handle_report(report)
+        if self.agent_runner.accept_report(report):
+            await self._handle_large_event(event)
+        self._release_output(report)
+        return None
+
+    async def _handle_large_event(self, event: ev.Event) -> None:
+        """Handle an event with much output after the large steps of other sessions."""
+        async with self._services.output_budget.large_step():
+            # Now, because text may have arrived meanwhile.
+            more = output_fields(event, self.session, self.log)
+            await self._handle_event(event, more=more)

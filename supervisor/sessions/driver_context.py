@@ -6,7 +6,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 import attrs
 import trio
@@ -22,7 +22,6 @@ from supervisor.core.log_content import error_content
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
 from supervisor.core.state import Decision, SessionState, Usage
-from supervisor.core.text import MAX_RESULT_BYTES, cut_text
 from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import ChildHandle, ChildRequest, News, Stamp, TextKind, TurnHandle
@@ -32,6 +31,7 @@ from supervisor.store.writer_messages import ForgetProcess, NoteProcess
 
 from .hooks.blocking import BlockingHooks
 from .log import Log
+from .output_budget import OutputShare
 from .services import Services
 from .slot import SessionSlot
 from .subscribers import NEWS_KINDS
@@ -82,28 +82,6 @@ class DriverReport:
     event: ev.Event
 
 
-NO_FIELDS: Final[Mapping[str, Any]] = {}
-
-
-def output_fields(event: ev.Event, session: SessionState, log: Log) -> Mapping[str, Any]:
-    """Return the output fields of an end event; the driver does not know them, the log does."""
-    if isinstance(event, agent_events.TurnEnded):
-        output, given = log.turn_buffer, event.text
-        if output is None or output.turn != event.turn or not output.message_count:
-            return NO_FIELDS
-        if given is None:
-            merged = output.merged
-            return {"text": merged.text, "messages": merged.messages, "truncated": merged.truncated}
-        text = cut_text(given, MAX_RESULT_BYTES)
-        truncated = len(text) < len(given)
-        return {"text": text, "messages": output.message_count, "truncated": truncated}
-    if isinstance(event, agent_events.SteeringBeganTurn):
-        return {"output": log.turn_output(event.turn)}
-    if isinstance(event, agent_events.AgentExited) and session.turn is not None:
-        return {"output": log.turn_output(session.turn.id)}
-    return NO_FIELDS
-
-
 class SessionDriverContext:
     """Context of one driver: the part of its session that the driver may call.
 
@@ -112,8 +90,10 @@ class SessionDriverContext:
 
     __slots__ = (
         "_backlog",
+        "_handled_writes",
         "_hooks",
         "_log",
+        "_message_share",
         "_ref",
         "_services",
         "_slot",
@@ -142,6 +122,10 @@ class SessionDriverContext:
         self._hooks = hooks
         # Events that the full mailbox refused, in order; a task retries them until none is left.
         self._backlog: list[ev.Event] | None = None
+        # Calls that wrote output since `pace` was called; the budget counts their output.
+        self._handled_writes = 0
+        # For messages without output; None before the first of them.
+        self._message_share: OutputShare | None = None
         # True after the session has dropped this driver; then only its end events count.
         self.is_closed = False
 
@@ -247,6 +231,7 @@ class SessionDriverContext:
     ) -> None:
         at = self._services.clock.now()
         self._log.add_text(turn, kind, text, at, continues=continues)
+        self._handled_writes += 1
         self._slot.mark_progress()
         self._services.flusher.request_flush(self._log)
 
@@ -254,6 +239,7 @@ class SessionDriverContext:
         self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
     ) -> None:
         self._log.add(turn, kind, body, self._services.clock.now())
+        self._handled_writes += 1
         self._slot.mark_progress()
         self._services.flusher.request_flush(self._log)
 
@@ -268,6 +254,7 @@ class SessionDriverContext:
 
     def count_output(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         self._log.charge(turn, body)
+        self._handled_writes += 1
 
     @property
     def is_writable(self) -> bool:
@@ -275,6 +262,14 @@ class SessionDriverContext:
 
     async def wait_writable(self) -> None:
         await self._log.wait_writable()
+
+    async def pace(self, messages: int) -> None:
+        silent, self._handled_writes = messages - self._handled_writes, 0
+        if silent > 0:
+            if self._message_share is None:
+                self._message_share = self._services.output_budget.share()
+            await self._message_share.pace(silent)
+        await trio.lowlevel.checkpoint()
 
     async def history(self, turn: TurnId) -> Sequence[Message]:
         subscribers = self._slot.subscribers

@@ -118,8 +118,11 @@ class Log:
         self.sent_seq = self.last_seq
         return records
 
-    def _append(self, facts: tuple[Fact, ...]) -> tuple[Record, ...]:
-        """Add the facts as records, which are not known to be durable; return the records."""
+    def _append(self, facts: tuple[Fact, ...], max_bytes: int | None = None) -> tuple[Record, ...]:
+        """Add the facts as records, which are not known to be durable; return the records.
+
+        They count for all output that has no record, or for `max_bytes` of it.
+        """
         records = number_facts(self._session_id, facts, after=self.last_seq)
         if not records:
             return records
@@ -130,7 +133,7 @@ class Log:
         else:
             self._pending += records
         if share is not None and share.bytes != share.marked_bytes:
-            share.mark(last.seq)
+            share.mark(last.seq, max_bytes)
         return records
 
     def withdraw(self, records: Sequence[Record], count: int) -> None:
@@ -153,10 +156,7 @@ class Log:
                 self.turn_buffer = None  # output of the turn is dropped from here on
 
     def take_unsent(self) -> tuple[Record, ...]:
-        """Return the unsent records, in order.
-
-        The caller must send all, or the numbers have a gap.
-        """
+        """Return the unsent records in order; all must be sent, or the numbers have a gap."""
         first, self.sent_seq = self.sent_seq - self.published_seq, self.last_seq
         return tuple((self._pending or ())[first:])
 
@@ -302,16 +302,15 @@ class Log:
             self._share.release(None)  # the output was dropped, so no commit follows
 
     def charge(self, turn: TurnId, body: Mapping[str, Any]) -> None:
-        """Count content that a step will record.
-
-        Raise OutputTooLarge if the turn exceeds its limit.
-        """
+        """Count content that a step will record; raise OutputTooLarge as `add` does."""
         self._reserve_bytes(turn, json_size(body))
 
     def close_part(self) -> None:
         """Turn the open part into a record."""
-        if self._part is not None:
-            self._append((self._take_part(self._part),))
+        part = self._part
+        if part is not None:
+            # Only its own bytes: the text may have been written in one piece with later parts.
+            self._append((self._take_part(part),), part.charged_bytes)
 
     def _take_part(self, part: OpenPart) -> Fact:
         """Close the open part and return it as a fact, which the caller must append."""
@@ -338,6 +337,11 @@ class Log:
     def has_unsent(self) -> bool:
         """Whether some records were not sent to the store."""
         return self.sent_seq < self.last_seq
+
+    @property
+    def pending_bytes(self) -> int:
+        """Size of the output that is not durable."""
+        return 0 if self._share is None else self._share.bytes
 
     @property
     def is_agent_waiting(self) -> bool:

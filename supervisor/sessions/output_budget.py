@@ -8,11 +8,15 @@ Rule 3: all sessions together have at most `max_bytes` in flight. Beyond, only a
         most `FREE_BYTES` of its own gets a quantum, so that none waits for ever.
 Rule 4: while a caller waits for an acknowledgement, no quantum is handed out, for at most
         `pending.MAX_YIELD_SECONDS`.
+Rule 5: steps with more than `LARGE_BYTES` of output reach the store one at a time, also after
+        callers that wait. So one commit has at most one of them, and the others' small steps.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
@@ -24,6 +28,10 @@ from supervisor.store.pending import WriteThrottle
 FREE_BYTES: Final = 16 * 1024
 QUANTUM_BYTES: Final = 4 * 1024
 MAX_SHARE_BYTES: Final = 64 * 1024
+# Counted for a message of an agent that has no output.
+MESSAGE_BYTES: Final = 200
+# More than a session that is paced has in flight, and less than a long result, which is 1 MiB.
+LARGE_BYTES: Final = 128 * 1024
 # A session is paced for this time after its last quantum, even if all its output is durable: the
 # output of a flood is durable again and again.
 PACED_SECONDS: Final = 0.25
@@ -40,6 +48,8 @@ class OutputBudget:
         # Shares whose agent waits, each once. A share that no longer waits is skipped.
         self._queue: deque[OutputShare] = deque()
         self._wake = RepeatedEvent()
+        # Held by the session whose large step is on its way to the store.
+        self._large_step = trio.Lock()
 
     @property
     def waiting(self) -> int:
@@ -67,6 +77,13 @@ class OutputBudget:
             share.is_queued = True
             self._queue.append(share)
             self._wake.set()
+
+    @asynccontextmanager
+    async def large_step(self) -> AsyncIterator[None]:
+        """Wait until no other session commits a large step, and no caller waits."""
+        async with self._large_step:
+            await self._throttle.yield_to_callers()
+            yield
 
     async def run(self) -> None:
         """Hand out quanta until cancelled."""
@@ -146,10 +163,16 @@ class OutputShare:
         self.bytes += size
         self._budget.bytes += size
 
-    def mark(self, seq: int) -> None:
-        """Count the output since the last mark, at least a byte, as durable with this record."""
-        self._marks.append((seq, self.bytes - self.marked_bytes))
-        self.marked_bytes = self.bytes
+    def mark(self, seq: int, max_bytes: int | None = None) -> None:
+        """Count output since the last mark as durable with this record: all, or `max_bytes`.
+
+        Called only if there is such output.
+        """
+        size = self.bytes - self.marked_bytes
+        if max_bytes is not None and size > max_bytes:
+            size = max_bytes
+        self._marks.append((seq, size))
+        self.marked_bytes += size
 
     def release(self, up_to: int | None) -> None:
         """Release the output up to this record, which is durable; None: nothing is in flight."""
@@ -191,6 +214,18 @@ class OutputShare:
         self._paced_until = trio.current_time() + PACED_SECONDS
         if self._writable is not None:
             self._writable.set()
+
+    async def pace(self, messages: int) -> None:
+        """Count messages without output; wait for quanta if they come faster than is free.
+
+        For a share that counts nothing else. They need no memory, only the time of the event loop.
+        """
+        now = trio.current_time()
+        if self._paced_until is None or now >= self._paced_until:
+            self._allowed, self._paced_until = FREE_BYTES, now + PACED_SECONDS
+        self._allowed -= messages * MESSAGE_BYTES
+        while not self.has_room:
+            await self.wait()
 
     async def wait(self) -> None:
         """Wait for a quantum, or until the amount in flight has changed."""

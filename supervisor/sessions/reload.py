@@ -74,6 +74,7 @@ def reload(
     )
     services.start_limiter.set_limit(new.start_concurrency)
     services.output_budget.set_limit(new.max_pending_output_bytes)
+    services.tasks.line_budget.set_limit(new.max_pending_output_bytes)
     # Last: it wakes sessions that may get a turn slot now.
     caps = Caps(new.max_sessions, new.max_running_turns, new.max_agent_processes)
     admission.set_caps(caps, process_agents(wanted))

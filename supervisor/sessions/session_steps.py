@@ -30,7 +30,8 @@ from supervisor.store.writer_messages import Commit, WriteResult
 from .admission import Admission
 from .agent_runner import AgentRunner
 from .degraded import DegradedSteps, StepReports
-from .driver_context import NO_FIELDS, DriverReport
+from .driver_context import DriverReport
+from .event_output import NO_FIELDS
 from .idempotency import SessionRequest, reply_to_store
 from .log import Log
 from .open_step import OpenStep

@@ -77,6 +77,11 @@ class OpenPart:
         self.at = at  # time of the last piece
         self.continues = continues
 
+    @property
+    def charged_bytes(self) -> int:
+        """At least the bytes that were counted for the pieces."""
+        return self.size + RECORD_BYTES * len(self.pieces)
+
     def fits(self, kind: StreamedKind, size: int) -> bool:
         """Return True if more text of this kind fits into the part."""
         return kind == self.kind and self.size + size <= PART_BYTES

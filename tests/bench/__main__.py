@@ -98,6 +98,8 @@ def result_of(row: Row, *, pairs: int) -> Result:
     obstacle = row.obstacle()
     if obstacle is not None:
         return Result(row, None, obstacle)
+    if row.max_pairs is not None:
+        pairs = min(pairs, row.max_pairs)
     return Result(row, measure(row, pairs=pairs))
 
 

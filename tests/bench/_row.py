@@ -64,6 +64,8 @@ class Row:
     obstacle: Callable[[], str | None] = field(default=always_measurable)
     # Paused: collected before each sample, then off, so neither side pays for the other's garbage.
     collector: Collector = "paused"
+    # Maximum number of pairs, for a row whose samples take long and differ little.
+    max_pairs: int | None = None
 
     @property
     def title(self) -> str:

@@ -17,6 +17,7 @@ from supervisor.sessions.flusher import MAX_BATCH_BYTES, MAX_SESSION_BYTES
 from supervisor.sessions.output_budget import (
     FREE_BYTES,
     MAX_SHARE_BYTES,
+    MESSAGE_BYTES,
     PACED_SECONDS,
     QUANTUM_BYTES,
     OutputBudget,
@@ -88,6 +89,19 @@ async def test_output_is_released_with_its_record(budget: OutputBudget) -> None:
 
     share.release(None)
     share.release(2)
+    assert (share.bytes, budget.bytes) == (0, 0)
+
+
+async def test_a_record_releases_at_most_its_own_output(budget: OutputBudget) -> None:
+    share = budget.share()
+    share.add(10_000)
+    share.mark(1, 4000)
+    share.mark(2, 4000)
+    share.mark(3, 4000)
+
+    share.release(1)
+    assert (share.bytes, budget.bytes) == (6000, 6000)
+    share.release(3)
     assert (share.bytes, budget.bytes) == (0, 0)
 
 
@@ -199,6 +213,45 @@ async def test_a_cancelled_agent_leaves_the_queue(budget: OutputBudget) -> None:
 # Callers -----------------------------------------------------------------------------------------
 
 
+async def test_messages_without_output_are_paced(
+    nursery: trio.Nursery, budget: OutputBudget, throttle: WriteThrottle
+) -> None:
+    handled, share = 0, budget.share()
+    free, quantum = FREE_BYTES // MESSAGE_BYTES, QUANTUM_BYTES // MESSAGE_BYTES
+
+    async def send_messages() -> None:
+        nonlocal handled
+        for _ in range(2 * free):
+            await share.pace(1)
+            handled += 1
+
+    nursery.start_soon(send_messages)
+    await settle()
+    assert (handled, budget.waiting) == (free, 1)
+
+    request = await throttle.acquire(1)
+    nursery.start_soon(budget.run)
+    await trio.sleep(MAX_YIELD_SECONDS / 2)
+    assert handled == free
+
+    await trio.sleep(MAX_YIELD_SECONDS)
+    assert free < handled <= free + quantum + 1
+    throttle.release(request)
+    await settle()
+    assert handled == 2 * free
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_few_messages_without_output_are_never_paced(budget: OutputBudget) -> None:
+    share = budget.share()
+    with trio.fail_after(100 * PACED_SECONDS):
+        for _ in range(50):
+            await share.pace(FREE_BYTES // MESSAGE_BYTES)
+            await trio.sleep(PACED_SECONDS)
+
+    assert budget.bytes == 0
+
+
 async def test_no_quantum_is_handed_out_while_a_caller_waits(
     nursery: trio.Nursery, budget: OutputBudget, throttle: WriteThrottle
 ) -> None:
@@ -299,6 +352,29 @@ async def test_sixteen_floods_stay_within_the_bound_and_take_turns(store: BatchS
         for session_id, size in batch.items():
             written[session_id] += size
     assert max(written.values()) - min(written.values()) <= MAX_SHARE_BYTES
+
+
+async def test_long_texts_stay_within_the_bound(store: BatchStore) -> None:
+    text, said, most = "x" * MAX_SHARE_BYTES, 0, 0
+
+    async def say_long_texts(turn: Turn) -> None:
+        nonlocal said, most
+        for _ in range(10):
+            said += len(text)
+            await turn.say(text)
+            durable = sum(sum(batch.values()) for batch in store.batches)
+            most = max(most, said - durable)
+
+    agent = supervisor.PythonAgent("long", say_long_texts)
+    settings = Settings(max_pending_output_bytes=BOUND)
+    async with supervisor.open(agents=[agent], settings=settings) as sup:
+        sessions = [await sup.create("long") for _ in range(FLOODERS)]
+        async with trio.open_nursery() as nursery:
+            for session in sessions:
+                nursery.start_soon(session.prompt, "go")
+
+    assert said == FLOODERS * 10 * len(text)
+    assert most <= BOUND + FLOODERS * (MAX_SHARE_BYTES + FREE_BYTES)
 
 
 async def test_a_send_waits_for_at_most_one_batch_of_output(store: BatchStore) -> None:

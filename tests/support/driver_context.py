@@ -218,6 +218,9 @@ class FakeDriverContext:
     def is_writable(self) -> bool:
         return not self._is_behind
 
+    async def pace(self, messages: int) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def wait_writable(self) -> None:
         while self._is_behind:
             await self._changed.park()

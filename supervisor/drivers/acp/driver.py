@@ -239,7 +239,13 @@ class AcpDriver:
     ) -> Failure | None:
         failure: Failure | None
         async with trio.open_nursery() as nursery:
-            connection = RpcConnection(process.send, process.receive, name=self._agent.name)
+            connection = RpcConnection(
+                process.send,
+                process.receive,
+                name=self._agent.name,
+                line_budget=self._runtime.line_budget,
+                pace=self._context.pace,
+            )
             client = AcpClient(
                 self._agent, self._context, self._runtime, nursery, process, workspace_root=root
             )

@@ -6,11 +6,12 @@ Rule 1: messages are handled one at a time, in order of arrival. Before the next
 Rule 2: a slow handler slows the agent down: nothing is read while a message is handled.
 Rule 3: a lost connection fails every call, and no request is answered twice.
 Rule 4: a call that is abandoned before its line has left is taken back.
+Rule 5: the unfinished lines of all agents together are bounded; see `line_budget`. After each
+        `MESSAGES_PER_CHECKPOINT` messages, `pace` decides when the next ones are handled.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal, TypeAlias, assert_never
@@ -20,6 +21,7 @@ import outcome
 import trio
 
 from supervisor.core.log_content import Content
+from supervisor.drivers.process.line_budget import LineBudget
 from supervisor.drivers.process.pipes import MAX_LINE_BYTES
 from supervisor.drivers.process.processes import InputClosed, InputStuck
 
@@ -62,6 +64,9 @@ ReceiveBytes: TypeAlias = Callable[[], Awaitable[bytes]]
 # For an abandoned call: ignore its late answer, or also send the agent a cancel.
 OnAbandon: TypeAlias = Literal["forget", "tell"]
 
+# Waits until more messages may be handled, after that number of them.
+Pace: TypeAlias = Callable[[int], Awaitable[None]]
+
 # Messages handled before other tasks get to run, also if no handler yields: some 0.3 ms.
 MESSAGES_PER_CHECKPOINT: Final = 8
 
@@ -101,11 +106,17 @@ class RpcConnection:
         name: str,
         max_line_bytes: int = MAX_LINE_BYTES,
         max_open_requests: int = MAX_OPEN_REQUESTS,
+        line_budget: LineBudget | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._send = send
         self._receive = receive
         self._name = name
         self._peer = Peer(max_line_bytes=max_line_bytes, max_open_requests=max_open_requests)
+        budget = LineBudget(max_line_bytes) if line_budget is None else line_budget
+        self._line_share = budget.share(self._peer.drop_unfinished)
+        self._pace = pace or _yield_only
+        self._unpaced_messages = 0
         self._outbox = RpcOutbox()
         # Invariant: the keys are the open calls of the peer.
         self._calls: dict[RpcCallId, _PendingCall] = {}
@@ -194,6 +205,7 @@ class RpcConnection:
                 nursery.cancel_scope.cancel(reason="the connection is lost")
         finally:
             self._close("the connection was closed")
+            self._line_share.end_messages(0)
         return self._lost_reason or ""
 
     async def _write(self, serving: trio.CancelScope) -> None:
@@ -207,8 +219,11 @@ class RpcConnection:
             self._stop_writing("the agent's input is closed")
 
     async def _read(self, handlers: RpcHandlers, nursery: trio.Nursery) -> str:
+        share = self._line_share  # without bytes between whole lines, which is usual
         while True:
             try:
+                if share.bytes:
+                    await share.wait()
                 data = await self._receive()
             except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 return f"the agent's output cannot be read: {type(error).__name__}"
@@ -216,20 +231,26 @@ class RpcConnection:
                 self._peer.feed(data)
             else:
                 self._peer.finish()
+            if share.bytes:
+                share.begin_messages(len(data))
             await self._handle_all(handlers, nursery)
+            if share.bytes or self._peer.unfinished_bytes:
+                share.end_messages(self._peer.unfinished_bytes)
             if not data:
                 return "the agent has closed its output"
 
     async def _handle_all(self, handlers: RpcHandlers, nursery: trio.Nursery) -> None:
-        for number in itertools.count(1):
+        while True:
             if not self._response_taken.is_set():
                 await self._response_taken.wait()
             event = self._peer.next_event()
             if event is None:
                 return
             await self._handle(event, handlers, nursery)
-            if number % MESSAGES_PER_CHECKPOINT == 0:
-                await trio.lowlevel.checkpoint()
+            self._unpaced_messages += 1
+            if self._unpaced_messages == MESSAGES_PER_CHECKPOINT:
+                self._unpaced_messages = 0
+                await self._pace(MESSAGES_PER_CHECKPOINT)
             await self._outbox.wait_for_space()
 
     async def _handle(self, event: PeerEvent, handlers: RpcHandlers, nursery: trio.Nursery) -> None:
@@ -302,3 +323,7 @@ class RpcConnection:
         self._peer.abandon_call(call_id)
         call = self._calls.pop(call_id)
         trio.lowlevel.reschedule(call.task, outcome.Error(ConnectionLost(reason)))
+
+
+async def _yield_only(_: int) -> None:
+    await trio.lowlevel.checkpoint()

@@ -141,6 +141,15 @@ class Peer:
         """Add bytes that the agent has written."""
         self._unread_lines.extend(self._lines.feed(data))
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Size of the unfinished line."""
+        return self._lines.unfinished_bytes
+
+    def drop_unfinished(self) -> None:
+        """Drop the unfinished line, which then counts as too long."""
+        self._unread_lines.extend(self._lines.drop_unfinished())
+
     def finish(self) -> None:
         """Mark the end of the agent's output."""
         self._unread_lines.extend(self._lines.finish())

@@ -211,6 +211,20 @@ class LineSplitter:
         self._hold(unfinished, found)
         return found
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Size of the unfinished line."""
+        return len(self._partial)
+
+    def drop_unfinished(self) -> list[Line]:
+        """Drop the unfinished line as if it were too long; return its replacement."""
+        found: list[Line] = []
+        if self._partial:
+            self._drop(bytes(self._partial[:KEPT_BYTES]), found)
+            self._partial = bytearray()
+            self._is_dropping = True
+        return found
+
     def finish(self) -> list[Line]:
         """Return the rest since the last newline as a line, at the end of the stream."""
         found: list[Line] = []

@@ -58,7 +58,10 @@ def numbers_not_given_back(patch: Patch) -> None:
 
     def take_back(self: Log, records: Any, count: int) -> None:
         real(self, records, count)
-        self.last_seq += count  # the fault: the next numbers leave a gap
+        # The fault: the next numbers leave a gap.
+        self.last_seq += count
+        self.sent_seq += count
+        self.published_seq += count
 
     patch.setattr(Log, "withdraw", take_back)
 
