@@ -7,15 +7,15 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec.structs import force_setattr
 
+from .frozen_struct import FrozenStruct
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .limits import OnEnd
 from .state import Agent, Decision, Failure, LadderStep, Outcome, Silence, Usage
 from .text import TurnOutput
 from .tree.admission import EMPTY_TREE_VIEW, TreeView
-from .values import Value
 
 
-class BaseEvent(Value, kw_only=True):
+class BaseEvent(FrozenStruct, kw_only=True):
     """Fields that all events have."""
 
     at: float
@@ -208,7 +208,7 @@ class BackoffElapsed(BaseEvent, kw_only=True):
 NewsKind: TypeAlias = Literal["started", "done", "over"]
 
 
-class ChildNews(Value, kw_only=True):
+class ChildNews(FrozenStruct, kw_only=True):
     """A notification about a child: it started (again), its spawn input ended, or it stopped."""
 
     kind: NewsKind

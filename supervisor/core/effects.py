@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
+from .frozen_struct import FrozenStruct
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .state import Decision, LadderStep
-from .values import Value
 
 TimerName: TypeAlias = Literal["ladder", "suspend", "backoff", "expiry", "silence", "deadline"]
 
 
-class StartAgent(Value):
+class StartAgent(FrozenStruct):
     """Start the agent; AgentAttached or StartFailed reports the result."""
 
 
-class CloseAgent(Value):
+class CloseAgent(FrozenStruct):
     """Close the agent with the closing ladder.
 
     AgentClosed follows when its last process has ended.
     """
 
 
-class StartTurn(Value):
+class StartTurn(FrozenStruct):
     turn: TurnId
     input: InputId
     text: str
@@ -35,7 +35,7 @@ class StartTurn(Value):
     missed_messages: int = 0
 
 
-class AdoptTurn(Value):
+class AdoptTurn(FrozenStruct):
     """Register a turn that the agent started by itself from steered input.
 
     The turn already runs.
@@ -46,29 +46,29 @@ class AdoptTurn(Value):
     text: str
 
 
-class CancelTurn(Value):
+class CancelTurn(FrozenStruct):
     """Take the given step of the ladder against the turn."""
 
     turn: TurnId
     step: LadderStep
 
 
-class AbandonTurn(Value):
+class AbandonTurn(FrozenStruct):
     """Abandon the turn after the last ladder step; ignore all its later events."""
 
     turn: TurnId
 
 
-class CancelCall(Value):
+class CancelCall(FrozenStruct):
     turn: TurnId
     call: CallId
 
 
-class EndBackground(Value):
+class EndBackground(FrozenStruct):
     """Stop everything that the agent runs outside its turn, such as terminals."""
 
 
-class OfferSteering(Value):
+class OfferSteering(FrozenStruct):
     """Offer text to the turn: at once where the agent can take it, else at its next boundary.
 
     `handed`: the offer is recorded, so the text may be sent to the agent.
@@ -80,19 +80,19 @@ class OfferSteering(Value):
     handed: bool = False
 
 
-class WithdrawSteering(Value):
+class WithdrawSteering(FrozenStruct):
     """Withdraw offered steering, unless the text has been sent to the agent."""
 
     turn: TurnId
     input: InputId
 
 
-class AnswerRequest(Value):
+class AnswerRequest(FrozenStruct):
     request: RequestId
     decision: Decision | Literal["cancelled"]
 
 
-class MarkYoungest(Value):
+class MarkYoungest(FrozenStruct):
     """Make the child the youngest of its siblings, because its start was recorded last.
 
     The youngest stops first.
@@ -101,34 +101,34 @@ class MarkYoungest(Value):
     child: SessionId
 
 
-class StopDependents(Value):
+class StopDependents(FrozenStruct):
     """Stop every child with the lifetime `with_parent`, the youngest first."""
 
 
-class SetTimer(Value):
+class SetTimer(FrozenStruct):
     """Set or reset a timer of the session; the timer's event names its purpose."""
 
     name: TimerName
     after_seconds: float
 
 
-class SetRequestTimer(Value):
+class SetRequestTimer(FrozenStruct):
     request: RequestId
     after_seconds: float
 
 
-class SetCallTimer(Value):
+class SetCallTimer(FrozenStruct):
     """Set the timer after which a call that was asked to end is unreachable."""
 
     call: CallId
     after_seconds: float
 
 
-class ClearTimer(Value):
+class ClearTimer(FrozenStruct):
     name: TimerName
 
 
-class ClearCallTimer(Value):
+class ClearCallTimer(FrozenStruct):
     call: CallId
 
 

@@ -15,15 +15,15 @@ from .effects import Effect
 from .errors import SessionNotActive, SupervisorError
 from .events import Event, RequestEvent
 from .fold import FOLDS
+from .frozen_struct import FrozenStruct
 from .ids import CallId, TurnId
 from .receipts import InterruptReport, Receipt
 from .records import DecidedKind, Fact
 from .state import SessionState
 from .tree.tree_interrupt import TreeInterrupt
-from .values import Value
 
 
-class InterruptPending(Value):
+class InterruptPending(FrozenStruct):
     """The interrupt has a target; its report follows when the target has ended."""
 
     turn: TurnId
@@ -33,13 +33,13 @@ class InterruptPending(Value):
 ReplyValue: TypeAlias = Receipt | InterruptReport | InterruptPending | TreeInterrupt | None
 
 
-class Accepted(Value):
+class Accepted(FrozenStruct):
     """The request is accepted, with a receipt, a report, or None."""
 
     value: ReplyValue = None
 
 
-class Refused(Value):
+class Refused(FrozenStruct):
     """The request is refused, and nothing has changed."""
 
     error: SupervisorError
@@ -55,7 +55,15 @@ class ResumeNeedsHooks(SessionNotActive):
 Reply: TypeAlias = Accepted | Refused
 
 
-class Step(Value):
+def reply_value(reply: Reply | None) -> ReplyValue:
+    """Return the value of the reply to a request, or raise its refusal."""
+    assert reply is not None
+    if isinstance(reply, Refused):
+        raise reply.error
+    return reply.value
+
+
+class Step(FrozenStruct):
     """The next state, the facts that lead to it, the effects after the commit, and the reply."""
 
     state: SessionState

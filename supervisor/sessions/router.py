@@ -23,7 +23,7 @@ from supervisor.core.errors import QueueFull, SessionNotActive, SessionNotFound,
 from supervisor.core.ids import SessionId
 from supervisor.core.log_content import error_content
 from supervisor.core.state import Phase, SessionState
-from supervisor.core.step import Refused, Reply, ReplyValue, ResumeNeedsHooks
+from supervisor.core.step import Reply, ReplyValue, ResumeNeedsHooks, reply_value
 from supervisor.core.table import decide
 from supervisor.drivers.turn import CURRENT_SESSION
 from supervisor.store.port import Write
@@ -34,8 +34,8 @@ from .idempotency import Idempotency, SessionRequest
 from .input_expiry import InputExpiry
 from .refusals import no_reply
 from .registry import MAX_ATTEMPTS, SessionRegistry
+from .request_exits import RequestExits
 from .services import Services
-from .session_requests import RequestExits, throttled_size
 from .slot import PendingStart
 
 logger = logging.getLogger("supervisor")
@@ -219,7 +219,7 @@ class SessionRouter:
         """
         # Each step that may wait comes behind a check whether it has to: usually there is an actor
         # and room at the throttle, and each coroutine on the way costs about 40 bytecodes.
-        health, ticket, size = self._services.health, None, throttled_size(event)
+        health, ticket, size = self._services.health, None, _throttled_size(event)
         throttle = health.throttle
         if size is not None:
             ticket = throttle.acquire_now(size) or await throttle.acquire(size)
@@ -229,7 +229,7 @@ class SessionRouter:
             request = SessionRequest(event, idempotency, joint_write=also, removes=removes)
             ref = self._registry.find_ref(session_id)
             if ref is None:
-                return _reply_value(await self._start_and_ask(session_id, request, urgent=urgent))
+                return reply_value(await self._start_and_ask(session_id, request, urgent=urgent))
             if isinstance(event, _RESUMING_EVENTS):
                 self._services.removals.refuse(session_id)
             try:
@@ -239,8 +239,8 @@ class SessionRouter:
                 exits = RequestExits()
                 exits.add(ref, error)
             else:
-                return _reply_value(reply)
-            return _reply_value(await self._ask_next(session_id, request, exits, urgent=urgent))
+                return reply_value(reply)
+            return reply_value(await self._ask_next(session_id, request, exits, urgent=urgent))
         finally:
             if ticket is not None:
                 throttle.release(ticket)
@@ -386,13 +386,15 @@ class SessionRouter:
         self.tell_if_live(session_id, event)
 
 
+def _throttled_size(event: ev.Event) -> int | None:
+    """Return about how many bytes the event adds to the store; None if it is not throttled."""
+    if type(event) is ev.InputSubmitted:
+        return event.attachment_bytes + len(event.text)
+    if reduces_activity(event):
+        return None
+    return len(getattr(event, "text", None) or "")
+
+
 def _has_stopped(session: SessionState) -> bool:
     """Return whether a requested stop is done; a session resumed since had stopped."""
     return session.phase is Phase.STOPPED or session.stopping is None
-
-
-def _reply_value(reply: Reply | None) -> ReplyValue:
-    assert reply is not None
-    if isinstance(reply, Refused):
-        raise reply.error
-    return reply.value

@@ -11,18 +11,18 @@ from typing import Any, Final
 import attrs
 
 from supervisor.core.errors import BudgetSpent, SpawnRefused, SupervisorError
+from supervisor.core.frozen_struct import FrozenStruct
 from supervisor.core.ids import SessionId
 from supervisor.core.limits import Lifetime, Limits, OnEnd, Terms
 from supervisor.core.permissions import Permissions, intersect_permissions, narrow_to_parent
 from supervisor.core.state import SessionState
-from supervisor.core.values import Value
 from supervisor.core.workspace_root import WorkspaceRoot, is_inside
 
 from .node import ExhaustedBudget, TreeNode
 from .tree import SessionTree
 
 
-class TreeView(Value, kw_only=True):
+class TreeView(FrozenStruct, kw_only=True):
     """Tree-wide facts that rules depend on, sampled when the event is decided."""
 
     # with_parent children that have not stopped: admitted, starting, active or suspended.

@@ -80,7 +80,6 @@ def a_number_twice(patch: Patch) -> None:
         return real(self, facts)
 
     patch.setattr(Log, "add_facts", add_facts)
-    patch.setattr(Log, "mark_committed", mark_committed)
     patch.setattr(MemoryStore, "_refusal", lambda self, write: None)
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 
 @dataclass_transform(frozen_default=True)
-class Value(msgspec.Struct, frozen=True):
+class FrozenStruct(msgspec.Struct, frozen=True):
     """A frozen value: equal if its class and all its fields are. Types are not checked."""
 
     def changed(self, **changes: Any) -> Self:  # noqa: ANN401 - the types of the fields

@@ -1,20 +1,9 @@
-"""Requests to a session: their size at the throttle, and incarnations that exit meanwhile."""
+"""Incarnations of a session that exit while a request waits for their reply."""
 
 from __future__ import annotations
 
 from actors import ActorStopped, MailboxFull, Ref
-from supervisor.core import events as ev
-from supervisor.core.degraded import reduces_activity
 from supervisor.core.errors import QueueFull
-
-
-def throttled_size(event: ev.Event) -> int | None:
-    """Return about how many bytes the event adds to the store; None if it is not throttled."""
-    if type(event) is ev.InputSubmitted:
-        return event.attachment_bytes + len(event.text)
-    if reduces_activity(event):
-        return None
-    return len(getattr(event, "text", None) or "")
 
 
 class RequestExits:
