@@ -133,6 +133,7 @@ class InMemoryProcess:
         self.left_by_itself = False
         self._among = among
         self._exit: ProcessExit | None = None
+        self.input_bytes = 0
         self._input = bytearray()
         self._output = bytearray()
         self._errors = ""
@@ -153,6 +154,7 @@ class InMemoryProcess:
             if self._is_input_closed:
                 raise InputClosed
             self._input += data
+            self.input_bytes += len(data)
             for line in data.splitlines():
                 self._note("client", line)
             self.rouse()

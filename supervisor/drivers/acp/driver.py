@@ -239,7 +239,12 @@ class AcpDriver:
     ) -> Failure | None:
         failure: Failure | None
         async with trio.open_nursery() as nursery:
-            connection = RpcConnection(process.send, process.receive, name=self._agent.name)
+            connection = RpcConnection(
+                process.send,
+                process.receive,
+                name=self._agent.name,
+                written=lambda: process.input_bytes,
+            )
             client = AcpClient(
                 self._agent, self._context, self._runtime, nursery, process, workspace_root=root
             )

@@ -6,6 +6,8 @@ Rule 1: messages are handled one at a time, in order of arrival. Before the next
 Rule 2: a slow handler slows the agent down: nothing is read while a message is handled.
 Rule 3: a lost connection fails every call, and no request is answered twice.
 Rule 4: a call that is abandoned before its line has left is taken back.
+Rule 5: when a lost connection fails a call, the writer has ended, so `OutgoingLine.has_left` is
+        final.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from .rpc_messages import (
     RpcRequest,
     RpcResult,
 )
-from .rpc_outbox import ConnectionLost, OutgoingLine, RpcOutbox, SendBytes
+from .rpc_outbox import ConnectionLost, CountBytes, OutgoingLine, RpcOutbox, SendBytes
 from .rpc_peer import (
     MAX_OPEN_REQUESTS,
     CancelRequested,
@@ -89,7 +91,8 @@ class _PendingCall:
 class RpcConnection:
     """JSON-RPC with one agent, over two functions that send and receive bytes.
 
-    `send` writes all bytes or raises; `receive` returns the next bytes, and b"" at the end.
+    `send` writes all bytes or raises, and `written` counts them; `receive` returns the next bytes,
+    and b"" at the end.
     Calls are answered while `serve` runs, and raise `ConnectionLost` when it has ended.
     """
 
@@ -99,10 +102,12 @@ class RpcConnection:
         receive: ReceiveBytes,
         *,
         name: str,
+        written: CountBytes | None = None,
         max_line_bytes: int = MAX_LINE_BYTES,
         max_open_requests: int = MAX_OPEN_REQUESTS,
     ) -> None:
         self._send = send
+        self._written = written
         self._receive = receive
         self._name = name
         self._peer = Peer(max_line_bytes=max_line_bytes, max_open_requests=max_open_requests)
@@ -189,8 +194,11 @@ class RpcConnection:
         """
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._write, nursery.cancel_scope)
-                self._close(await self._read(handlers, nursery))
+                async with trio.open_nursery() as writing:
+                    writing.start_soon(self._write, nursery.cancel_scope)
+                    reason = await self._read(handlers, nursery)
+                    writing.cancel_scope.cancel(reason="the connection is lost")
+                self._close(reason)
                 nursery.cancel_scope.cancel(reason="the connection is lost")
         finally:
             self._close("the connection was closed")
@@ -198,7 +206,7 @@ class RpcConnection:
 
     async def _write(self, serving: trio.CancelScope) -> None:
         try:
-            await self._outbox.write_all(self._send)
+            await self._outbox.write_all(self._send, self._written)
         except InputStuck:
             self._close("the agent does not read its input")
             serving.cancel(reason="the agent does not read")

@@ -32,6 +32,8 @@ class ProcessHistory(SessionHistory):
     handed_in: dict[str, int] = attrs.Factory(dict)
     # Steering that failed while it was being written to the agent.
     failed_unsent: list[str] = attrs.Factory(list)
+    # Turns that were given up: their driver reports nothing more.
+    abandoned: set[str] = attrs.Factory(set)
 
     def find(self, text: str) -> AcceptedInput | None:
         """Return the input with that text, which is unique."""
@@ -54,18 +56,26 @@ class ProcessHistory(SessionHistory):
     def _check_failed(self, text: str) -> None:
         """Check that the outcome of steering is unknown: it left, and nothing came back.
 
-        The driver and its agent may also have ended.
+        The driver may also have ended; an agent that has ended answers nothing.
         """
-        if self.handed_in[text] != self.epoch or self._has_lost_agent(self.handed[text]):
+        if self.handed_in[text] != self.epoch:
             return
         if text not in self.sent:
             self.failed_unsent.append(text)
+        if self._has_lost_agent(self.handed[text]):
+            return
         if self.process_oracle.is_time_exact:
+            now = trio.current_time()
             answer = self.answers.get(text)
-            self.check(
-                answer not in KNOWN_ANSWERS, f"{text!r} failed and was answered with {answer}"
+            waited = now - self.process_oracle.sent_at.get(text, 0.0)
+            # An answer at the instant at which the wait for it ends may come too late.
+            is_late = (
+                waited >= MIN_WAIT_SECONDS and self.process_oracle.answered_at.get(text) == now
             )
-            waited = trio.current_time() - self.process_oracle.sent_at.get(text, 0.0)
+            self.check(
+                answer not in KNOWN_ANSWERS or is_late,
+                f"{text!r} failed and was answered with {answer}",
+            )
             self.check(
                 answer is not None or waited >= MIN_WAIT_SECONDS,
                 f"{text!r} failed after {waited} s without an answer",
@@ -93,6 +103,11 @@ class ProcessHistory(SessionHistory):
         if self.sent.pop(text, None) is not None:
             answer = self.answers.pop(text, None)
             self.check(answer in DECLINES, f"{text!r} is queued again and was {answer}")
+
+    def _turn_ended(self, record: Record, body: Body) -> None:
+        super()._turn_ended(record, body)
+        if body["zombie"]:
+            self.abandoned.add(body["turn_id"])
 
     def _session_resumed(self, record: Record, body: Body) -> None:
         super()._session_resumed(record, body)
@@ -156,7 +171,7 @@ class ProcessHistory(SessionHistory):
     def close(self) -> None:
         """Check that the outcome of each input matches what was sent."""
         for text in self.failed_unsent:
-            left = text in self.sent or self._has_lost_agent(self.handed[text])
+            left = text in self.sent or self.handed[text] in self.abandoned
             self.check(left, f"{text!r} failed and never left")
         for turn, outcome in self.over.items():
             entry = self.inputs[self.begun[turn]]
@@ -174,9 +189,10 @@ class ProcessOracle(Oracle):
     """The histories of one run with agent processes."""
 
     sent: dict[str, int] = attrs.Factory(dict)
-    # The texts of each steering call, by process and id, and the answer to each text.
+    # The texts of each steering call, by process and id; the answer to each text, and its time.
     steering_calls: dict[tuple[int, int], list[str]] = attrs.Factory(dict)
     answers: dict[str, str] = attrs.Factory(dict)
+    answered_at: dict[str, float] = attrs.Factory(dict)
     processes: dict[int, InMemoryProcess] = attrs.Factory(dict)
     # The time at which each steering text was last sent.
     sent_at: dict[str, float] = attrs.Factory(dict)
@@ -230,6 +246,7 @@ class ProcessOracle(Oracle):
         outcome = result.get("outcome") if isinstance(result, dict) else None
         answer = "error" if "error" in message else str(outcome)
         self.answers |= dict.fromkeys(texts, answer)
+        self.answered_at |= dict.fromkeys(texts, trio.current_time())
         if answer == "startedNewTurn":
             self.prompts.pop(pid, None)  # the agent's own turn may be cancelled later
 
