@@ -33,10 +33,11 @@ def test_sessions_with_processes_keep_their_guarantees(attack: Attack) -> None:
 
 def test_a_turn_begun_by_late_steering_ends_before_the_next_prompt() -> None:
     assert explore(steer_processes, seeds=[639], max_steps=MAX_STEPS) == []
+    assert failing_seeds(steer_processes, [1442], max_steps=MAX_STEPS) == []
 
 
 def test_steering_that_fails_while_it_is_written_has_left() -> None:
-    assert failing_seeds(steer_processes, [626], max_steps=MAX_STEPS) == []
+    assert failing_seeds(steer_processes, [400, 626], max_steps=MAX_STEPS) == []
 
 
 def test_steering_for_an_agent_that_has_exited_has_not_left() -> None:
