@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,10 @@ from .results import Outcome, Result, Results, read_junit
 
 # A piece that takes longer hangs.
 MAX_PIECE_SECONDS: Final = 1800.0
+# The end of the output of a failed piece that is kept, in characters.
+OUTPUT_END: Final = 10_000
+# A line that names a seed: `<seed 338, pct: ...>`, `seed=338`, `@seed(338)`.
+_NAMES_SEED: Final = re.compile(r"\bseeds?\b.*\d", re.IGNORECASE)
 
 OnResult = Callable[[Piece, Result], None]
 
@@ -97,9 +102,19 @@ async def run_piece(
         else:
             covered, failures = read_junit(report, len(piece.tests))
         if failures:
-            failures = (*failures, output.read_text(errors="replace")[-10_000:])
+            failures = (*failures, kept_output(output.read_text(errors="replace")))
     outcome: Outcome = "failed" if failures else "passed"
     return Result(outcome, round(seconds, 1), piece.tests, version, covered, failures)
+
+
+def kept_output(output: str) -> str:
+    """Return the end of the output, and before it all earlier lines that name a seed, once each."""
+    start = max(0, len(output) - OUTPUT_END)
+    # A line that is cut by the start of the end counts as earlier.
+    first_whole = output.find("\n", start) if start else 0
+    earlier = output[:first_whole] if first_whole >= 0 else output
+    named = dict.fromkeys(filter(_NAMES_SEED.search, earlier.splitlines()))
+    return "\n".join([*named, output[start:]])
 
 
 async def _run_to_end(command: list[str], output: Path) -> None:
@@ -122,4 +137,6 @@ async def _run_to_end(command: list[str], output: Path) -> None:
 def _command(piece: Piece, report: Path) -> list[str]:
     # `xunit1` has the properties of a test and its file.
     options = ["-q", "-m", "soak", "-p", "no:cacheprovider", "-o", "junit_family=xunit1"]
-    return [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", *piece.tests]
+    # A long list of failing seeds is shown whole.
+    whole = ["-o", "verbosity_assertions=2"]
+    return [sys.executable, "-m", "pytest", *options, *whole, f"--junitxml={report}", *piece.tests]

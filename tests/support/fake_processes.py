@@ -95,6 +95,10 @@ class FakeProcess:
 
     # For the driver -----------------------------------------------------------------------
 
+    @property
+    def input_bytes(self) -> int:
+        return len(self.sent)
+
     async def send(self, data: bytes) -> None:
         await trio.lowlevel.checkpoint()
         if self.is_input_closed or not self.is_alive:

@@ -70,6 +70,8 @@ class InMemoryProcesses:
         self.most_alive = 0
         # Called with every line as it is written.
         self.on_line: Callable[[InMemoryProcess, Side, bytes], None] = lambda *_: None
+        # Called with all data whose write begins; the write may fail.
+        self.on_write: Callable[[bytes], None] = lambda _: None
         self._pids = count(FIRST_PID)
         self._make_agent = make_agent or self._scripted
         self._are_immortal = are_immortal
@@ -133,6 +135,7 @@ class InMemoryProcess:
         self.left_by_itself = False
         self._among = among
         self._exit: ProcessExit | None = None
+        self.input_bytes = 0
         self._input = bytearray()
         self._output = bytearray()
         self._errors = ""
@@ -146,6 +149,7 @@ class InMemoryProcess:
     # The port -----------------------------------------------------------------------------
 
     async def send(self, data: bytes) -> None:
+        self._among.on_write(data)
         await trio.lowlevel.checkpoint()
         with trio.move_on_after(INPUT_SECONDS):
             while len(self._input) >= PIPE_BYTES and not self._is_input_closed:
@@ -153,6 +157,7 @@ class InMemoryProcess:
             if self._is_input_closed:
                 raise InputClosed
             self._input += data
+            self.input_bytes += len(data)
             for line in data.splitlines():
                 self._note("client", line)
             self.rouse()

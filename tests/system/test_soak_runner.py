@@ -41,6 +41,13 @@ def test_fails(record_property):
     record_property("covered", "3 kills")
     assert False, "on purpose"
 
+class Seed(int):
+    def __repr__(self):
+        return f"<seed {int(self)}, pct>"
+
+def test_finds_seeds():
+    assert [Seed(number) for number in range(1000, 1200)] == []
+
 def test_hangs():
     (FOLDER / "pid").write_text(str(os.getpid()))
     time.sleep(600)
@@ -151,6 +158,23 @@ async def test_pieces_run_and_their_results_are_kept(
     assert failed is not None
     assert (passed.covered, failed.covered) == ({"schedules": 20}, {"kills": 3})
     assert "on purpose" in failed.failures[-1]
+
+
+def test_the_kept_output_has_every_line_that_names_a_seed() -> None:
+    filler = "x" * 99 + "\n"
+    output = "<seed 338, pct: 1>\n" + filler * 50 + "@seed(7)\n<seed 338, pct: 1>\n" + filler * 150
+    lines = runner.kept_output(output).splitlines()
+
+    assert lines == ["<seed 338, pct: 1>", "@seed(7)", *filler.split() * 100]
+    assert runner.kept_output(output[-300:]) == output[-300:]
+    cut_line = "seed 1" + "y" * runner.OUTPUT_END
+    assert runner.kept_output(cut_line) == f"{cut_line}\n{cut_line[6:]}"
+
+
+async def test_a_failed_piece_names_all_failing_seeds(piece: Callable[[str], Piece]) -> None:
+    found = await runner.run_piece(piece("test_finds_seeds"), "v1")
+
+    assert all(f"<seed {seed}, pct>" in found.failures[-1] for seed in range(1000, 1200))
 
 
 async def test_a_piece_that_hangs_fails(piece: Callable[[str], Piece]) -> None:

@@ -245,6 +245,7 @@ class AcpDriver:
                 name=self._agent.name,
                 line_budget=self._runtime.line_budget,
                 pace=self._context.pace,
+                written=lambda: process.input_bytes,
             )
             client = AcpClient(
                 self._agent, self._context, self._runtime, nursery, process, workspace_root=root

@@ -8,6 +8,8 @@ Rule 3: a lost connection fails every call, and no request is answered twice.
 Rule 4: a call that is abandoned before its line has left is taken back.
 Rule 5: the unfinished lines of all agents together are bounded; see `line_budget`. After each
         `MESSAGES_PER_CHECKPOINT` messages, `pace` decides when the next ones are handled.
+Rule 6: when a lost connection fails a call, the writer has ended, so `OutgoingLine.has_left` is
+        final.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from .rpc_messages import (
     RpcRequest,
     RpcResult,
 )
-from .rpc_outbox import ConnectionLost, OutgoingLine, RpcOutbox, SendBytes
+from .rpc_outbox import ConnectionLost, CountBytes, OutgoingLine, RpcOutbox, SendBytes
 from .rpc_peer import (
     MAX_OPEN_REQUESTS,
     CancelRequested,
@@ -94,7 +96,8 @@ class _PendingCall:
 class RpcConnection:
     """JSON-RPC with one agent, over two functions that send and receive bytes.
 
-    `send` writes all bytes or raises; `receive` returns the next bytes, and b"" at the end.
+    `send` writes all bytes or raises, and `written` counts them; `receive` returns the next bytes,
+    and b"" at the end.
     Calls are answered while `serve` runs, and raise `ConnectionLost` when it has ended.
     """
 
@@ -104,12 +107,14 @@ class RpcConnection:
         receive: ReceiveBytes,
         *,
         name: str,
+        written: CountBytes | None = None,
         max_line_bytes: int = MAX_LINE_BYTES,
         max_open_requests: int = MAX_OPEN_REQUESTS,
         line_budget: LineBudget | None = None,
         pace: Pace | None = None,
     ) -> None:
         self._send = send
+        self._written = written
         self._receive = receive
         self._name = name
         self._peer = Peer(max_line_bytes=max_line_bytes, max_open_requests=max_open_requests)
@@ -200,8 +205,11 @@ class RpcConnection:
         """
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._write, nursery.cancel_scope)
-                self._close(await self._read(handlers, nursery))
+                async with trio.open_nursery() as writing:
+                    writing.start_soon(self._write, nursery.cancel_scope)
+                    reason = await self._read(handlers, nursery)
+                    writing.cancel_scope.cancel(reason="the connection is lost")
+                self._close(reason)
                 nursery.cancel_scope.cancel(reason="the connection is lost")
         finally:
             self._close("the connection was closed")
@@ -210,7 +218,7 @@ class RpcConnection:
 
     async def _write(self, serving: trio.CancelScope) -> None:
         try:
-            await self._outbox.write_all(self._send)
+            await self._outbox.write_all(self._send, self._written)
         except InputStuck:
             self._close("the agent does not read its input")
             serving.cancel(reason="the agent does not read")

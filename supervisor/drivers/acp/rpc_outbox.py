@@ -4,18 +4,21 @@ Rule 1: any task puts whole lines in without waiting; one task takes them out an
         cancelled sender cannot cut a line.
 Rule 2: a line leaves when the writing task takes it out. Until then it can be withdrawn; from then
         on, the agent may read it.
-Rule 3: after a failed write nothing more is written, because it may have failed within a line.
+Rule 3: after a failed write nothing more is written, because it may have failed within a line. A
+        line of which no byte was written has not left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
 import attrs
 from trio.lowlevel import ParkingLot, checkpoint_if_cancelled
 
 SendBytes: TypeAlias = Callable[[bytes], Awaitable[None]]
+# Returns the number of bytes that all calls of a `SendBytes` have written so far.
+CountBytes: TypeAlias = Callable[[], int]
 
 # Above this, senders wait and no further message of the agent is handled.
 MAX_WAITING_BYTES: Final = 1024 * 1024
@@ -35,7 +38,8 @@ class OutgoingLine:
 
     # The number of bytes put into the outbox up to the end of the line.
     position: int = 0
-    # True once the line has been taken out to be written: the agent may read it.
+    # True once the line has been taken out to be written: the agent may read it. False again if
+    # that write failed before its first byte.
     has_left: bool = False
 
 
@@ -109,19 +113,26 @@ class RpcOutbox:
             self.check_open()
             await self._senders.park()
 
-    async def write_all(self, send: SendBytes) -> None:
+    async def write_all(self, send: SendBytes, written: CountBytes | None = None) -> None:
         """Write queued lines until cancelled; raise the exceptions of `send`.
 
-        If a write is cancelled half way, `send` must refuse later writes.
+        If a write is cancelled half way, `send` must refuse later writes. Without `written`, all
+        lines of a failed write have left.
         """
         while True:
             while not self._lines:
                 await self._writer.park()
-            batch, end = b"".join(self._lines.values()), self._put_bytes
-            for outgoing in self._lines:
+            lines, self._lines, end = self._lines, {}, self._put_bytes
+            for outgoing in lines:
                 outgoing.has_left = True
-            self._lines.clear()
-            await send(batch)
+            batch = b"".join(lines.values())
+            before = 0 if written is None else written()
+            try:
+                await send(batch)
+            except BaseException:
+                if written is not None:
+                    _take_back(lines, written() - before)
+                raise
             self._sent_bytes = end
             self._waiting_bytes -= len(batch)
             self._senders.unpark_all()
@@ -132,3 +143,11 @@ class RpcOutbox:
             self._close_reason = why
             self._lines.clear()
             self._senders.unpark_all()
+
+
+def _take_back(lines: Mapping[OutgoingLine, bytes], written_bytes: int) -> None:
+    """Mark the lines of a failed write that start after its last byte as not left."""
+    start = 0
+    for outgoing, line in lines.items():
+        outgoing.has_left = start < written_bytes
+        start += len(line)

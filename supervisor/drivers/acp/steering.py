@@ -5,7 +5,8 @@ Rule 2: every text that was sent is reported before the end of its turn is: as t
         unanswered, or the beginning of another turn. A text that has not left is declined.
 Rule 3: steering for one turn never reaches another: `end` takes back a text that has not left, and
         an answer that comes after it is not reported.
-Rule 4: the next prompt waits for an answer that is late: the agent may have started a turn with it.
+Rule 4: a prompt waits for the late answers of all earlier turns: the agent may have started a turn
+        with one.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ class SteeringDelivery:
         self._connection = connection
         self._context = context
         self._on_agent_turn = on_agent_turn
-        # The delivery of the turn before, if its answer is late; and the wait for it.
-        self._previous = None if previous is None or previous.is_settled else previous
-        self._previous_wait = trio.CancelScope()
+        # Deliveries of earlier turns whose answers are late; and the wait for them.
+        self._late = [] if previous is None else previous.late_deliveries()
+        self._late_wait = trio.CancelScope()
         # Steering to send, oldest first.
         self._queued: list[OfferSteering] = []
         # Steering in the current call, whose outcome is not reported yet; and the call's line.
@@ -72,7 +73,8 @@ class SteeringDelivery:
         self._settling = trio.CancelScope()
         # When the next prompt no longer waits for the answer.
         self._answer_by = 0.0
-        self._began_turn_late = False
+        # True from a late answer that began a turn until a later delivery has reported that.
+        self.began_turn_late = False
         self._is_closed = False
         # False from start_delivery() until deliver() has returned.
         self._settled = AsyncBool(value=True)
@@ -128,30 +130,35 @@ class SteeringDelivery:
                     self._called, self._queued = self._queued, []
                     outcome = await self._send(self._called)
                     called, self._called = self._called, []
-                    self._began_turn_late = not called and outcome == "startedNewTurn"
+                    self.began_turn_late = not called and outcome == "startedNewTurn"
                     self._report(outcome, called)
         finally:
             self._settled.value = True
 
     async def previous_began_turn(self) -> bool:
-        """Wait for the late answer of the turn before; return True if the agent began a turn.
+        """Wait for late answers of earlier turns; return True if the agent began a turn with one.
 
         The wait is bounded, and an interrupt ends it. There is no checkpoint without a late answer.
         """
-        previous, self._previous = self._previous, None
-        if previous is not None:
-            with self._previous_wait:
-                return await previous.wait_late_answer()
-        return False
+        with self._late_wait:
+            for one in self._late:
+                await one.wait_late_answer()
+        began = [one for one in self._late if one.began_turn_late]
+        for one in began:
+            one.began_turn_late = False
+        self._late = [one for one in self._late if not one.is_settled]
+        return bool(began)
 
-    async def wait_late_answer(self) -> bool:
-        """Wait for an answer that `settle` gave up; return True if the agent began a turn with it.
+    def late_deliveries(self) -> list[SteeringDelivery]:
+        """Return the deliveries up to this one that the next prompt must wait for, oldest first."""
+        every = (*self._late, self)
+        return [one for one in every if not one.is_settled or one.began_turn_late]
 
-        The bound is that of an uninterrupted turn.
-        """
-        with trio.CancelScope(deadline=self._answer_by):
-            await self._settled.wait_value(True)  # noqa: FBT003 - the value waited for
-        return self._began_turn_late
+    async def wait_late_answer(self) -> None:
+        """Wait for an answer that `settle` gave up; the bound is that of an uninterrupted turn."""
+        if not self.is_settled:
+            with trio.CancelScope(deadline=self._answer_by):
+                await self._settled.wait_value(True)  # noqa: FBT003 - the value waited for
 
     def interrupt(self, *, within_seconds: float) -> None:
         """Send nothing more, because the turn was cancelled; text sent now would be lost.
@@ -160,7 +167,7 @@ class SteeringDelivery:
         before that.
         """
         self.close()
-        self._previous_wait.cancel(reason="the turn was cancelled")
+        self._late_wait.cancel(reason="the turn was cancelled")
         end = trio.current_time() + within_seconds * _INTERRUPTED_SHARE
         self._settling.deadline = min(self._settling.deadline, end)
 

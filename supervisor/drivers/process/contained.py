@@ -152,6 +152,10 @@ class ContainedProcess:
         assert self._identity is not None  # set before the process is yielded
         return self._identity
 
+    @property
+    def input_bytes(self) -> int:
+        return self._streams.stdin.written_bytes
+
     async def send(self, data: bytes) -> None:
         await self._streams.stdin.send(data, within_seconds=self._settings.input_seconds)
 

@@ -30,6 +30,8 @@ class PipeWriter:
         os.set_blocking(descriptor, False)
         self._descriptor: int | None = descriptor
         self._lock = trio.Lock()  # concurrent sends must not interleave
+        # The number of bytes written so far.
+        self.written_bytes = 0
 
     async def send(self, data: bytes, *, within_seconds: float) -> None:
         """Write all of the data; raise `InputClosed`, or `InputStuck` after `within_seconds`.
@@ -70,11 +72,13 @@ class PipeWriter:
         if self._descriptor is None:
             raise InputClosed("the input of the process is closed")
         try:
-            return os.write(self._descriptor, data)
+            written = os.write(self._descriptor, data)
         except BlockingIOError:
             return 0
         except OSError as error:
             raise InputClosed("the process no longer reads its input") from error
+        self.written_bytes += written
+        return written
 
     async def _acquire_lock(self) -> None:
         try:

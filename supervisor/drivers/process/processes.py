@@ -70,6 +70,10 @@ class AgentProcess(Protocol):
     def identity(self) -> ProcessIdentity:
         """The identity of the agent process itself, not of its guardian."""
 
+    @property
+    def input_bytes(self) -> int:
+        """The number of bytes written to standard input so far."""
+
     async def send(self, data: bytes) -> None:
         """Write all of the data to standard input.
 

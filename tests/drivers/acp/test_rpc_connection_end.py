@@ -221,3 +221,57 @@ async def test_a_call_abandoned_before_its_line_left_is_not_sent() -> None:
         assert [message.method for message in heard] == ["first", "second"]  # type: ignore[union-attr]
         assert not line.has_left
         nursery.cancel_scope.cancel()
+
+
+class CountedInput:
+    """A `send` that writes a number of bytes and then waits, or raises if it has an error."""
+
+    def __init__(self, written_bytes: int, error: Exception | None = None) -> None:
+        self._written_bytes = written_bytes
+        self._error = error
+        self.count = 0
+
+    async def send(self, _data: bytes) -> None:
+        self.count = self._written_bytes
+        if self._error is not None:
+            raise self._error
+        await trio.sleep_forever()
+
+    def written(self) -> int:
+        return self.count
+
+
+async def lines_left(agent_input: CountedInput) -> list[bool]:
+    """Return for two calls of one failed write whether their lines have left."""
+    near, far = trio.testing.memory_stream_pair()
+    connection = RpcConnection(
+        agent_input.send, receiver(near), name="the agent", written=agent_input.written
+    )
+    lines = (OutgoingLine(), OutgoingLine())
+    left: dict[OutgoingLine, bool] = {}
+
+    async def call(line: OutgoingLine) -> None:
+        with pytest.raises(ConnectionLost):
+            await connection.call("m", timeout_seconds=FOR_EVER, outgoing=line)
+        left[line] = line.has_left
+
+    async with trio.open_nursery() as nursery:
+        for line in lines:
+            nursery.start_soon(call, line)
+            await settle()
+        nursery.start_soon(connection.serve, RpcHandlers())
+        await settle()
+        await FarEnd(far).hangs_up()
+    assert left == {line: line.has_left for line in lines}
+    return [left[line] for line in lines]
+
+
+@pytest.mark.parametrize("error", [None, InputClosed(), InputStuck()], ids=repr)
+@pytest.mark.parametrize(
+    ("written_bytes", "expected"),
+    [(0, [False, False]), (1, [True, False]), (30, [True, False]), (50, [True, True])],
+)
+async def test_a_line_of_a_failed_write_has_left_if_a_byte_was_written(
+    error: Exception | None, written_bytes: int, expected: list[bool]
+) -> None:
+    assert await lines_left(CountedInput(written_bytes, error)) == expected

@@ -12,6 +12,7 @@ import trio
 
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.contained import ContainedProcesses, open_processes
+from supervisor.drivers.process.processes import InputClosed
 from tests.support.process_programs import (
     FORK_ALL_KINDS,
     PATIENCE_SECONDS,
@@ -82,6 +83,23 @@ async def test_a_cancelled_block_leaves_no_process(
 
     assert scope.cancelled_caught
     assert bearing(name) == []
+
+
+async def test_input_bytes_count_what_was_written(processes: ContainedProcesses) -> None:
+    async with running(processes, shell("exec sleep 1000")) as lines:
+        await lines.process.send(b"hello")
+        assert lines.process.input_bytes == 5
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lines.process.send, b"x" * 1_000_000)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        written = lines.process.input_bytes
+        with pytest.raises(InputClosed):
+            await lines.process.send(b"more")
+
+    assert 5 < written < 1_000_005
+    assert lines.process.input_bytes == written
 
 
 # Back to base -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Rule 1: only the wire is trusted. Each line sent is compared with the records at
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import attrs
@@ -32,6 +33,8 @@ class ProcessHistory(SessionHistory):
     handed_in: dict[str, int] = attrs.Factory(dict)
     # Steering that failed while it was being written to the agent.
     failed_unsent: list[str] = attrs.Factory(list)
+    # Turns that were given up: their driver reports nothing more.
+    abandoned: set[str] = attrs.Factory(set)
 
     def find(self, text: str) -> AcceptedInput | None:
         """Return the input with that text, which is unique."""
@@ -54,18 +57,28 @@ class ProcessHistory(SessionHistory):
     def _check_failed(self, text: str) -> None:
         """Check that the outcome of steering is unknown: it left, and nothing came back.
 
-        The driver and its agent may also have ended.
+        The driver may also have ended; an agent that has ended answers nothing.
         """
-        if self.handed_in[text] != self.epoch or self._has_lost_agent(self.handed[text]):
+        if self.handed_in[text] != self.epoch:
             return
-        if text not in self.sent:
+        # A write that is under way cannot be taken back when the wait for its answer ends.
+        writing_since = self.process_oracle.written_at.get(text, math.inf)
+        if text not in self.sent and trio.current_time() - writing_since < MIN_WAIT_SECONDS:
             self.failed_unsent.append(text)
+        if self._has_lost_agent(self.handed[text]):
+            return
         if self.process_oracle.is_time_exact:
+            now = trio.current_time()
             answer = self.answers.get(text)
-            self.check(
-                answer not in KNOWN_ANSWERS, f"{text!r} failed and was answered with {answer}"
+            waited = now - self.process_oracle.sent_at.get(text, 0.0)
+            # An answer at the instant at which the wait for it ends may come too late.
+            is_late = (
+                waited >= MIN_WAIT_SECONDS and self.process_oracle.answered_at.get(text) == now
             )
-            waited = trio.current_time() - self.process_oracle.sent_at.get(text, 0.0)
+            self.check(
+                answer not in KNOWN_ANSWERS or is_late,
+                f"{text!r} failed and was answered with {answer}",
+            )
             self.check(
                 answer is not None or waited >= MIN_WAIT_SECONDS,
                 f"{text!r} failed after {waited} s without an answer",
@@ -93,6 +106,11 @@ class ProcessHistory(SessionHistory):
         if self.sent.pop(text, None) is not None:
             answer = self.answers.pop(text, None)
             self.check(answer in DECLINES, f"{text!r} is queued again and was {answer}")
+
+    def _turn_ended(self, record: Record, body: Body) -> None:
+        super()._turn_ended(record, body)
+        if body["zombie"]:
+            self.abandoned.add(body["turn_id"])
 
     def _session_resumed(self, record: Record, body: Body) -> None:
         super()._session_resumed(record, body)
@@ -156,7 +174,7 @@ class ProcessHistory(SessionHistory):
     def close(self) -> None:
         """Check that the outcome of each input matches what was sent."""
         for text in self.failed_unsent:
-            left = text in self.sent or self._has_lost_agent(self.handed[text])
+            left = text in self.sent or self.handed[text] in self.abandoned
             self.check(left, f"{text!r} failed and never left")
         for turn, outcome in self.over.items():
             entry = self.inputs[self.begun[turn]]
@@ -174,11 +192,13 @@ class ProcessOracle(Oracle):
     """The histories of one run with agent processes."""
 
     sent: dict[str, int] = attrs.Factory(dict)
-    # The texts of each steering call, by process and id, and the answer to each text.
+    # The texts of each steering call, by process and id; the answer to each text, and its time.
     steering_calls: dict[tuple[int, int], list[str]] = attrs.Factory(dict)
     answers: dict[str, str] = attrs.Factory(dict)
+    answered_at: dict[str, float] = attrs.Factory(dict)
     processes: dict[int, InMemoryProcess] = attrs.Factory(dict)
-    # The time at which each steering text was last sent.
+    # The times at which the last write of each steering text began, and at which it was sent.
+    written_at: dict[str, float] = attrs.Factory(dict)
     sent_at: dict[str, float] = attrs.Factory(dict)
     # True if no timeout elapses early, so that durations can be checked.
     is_time_exact: bool = False
@@ -193,6 +213,13 @@ class ProcessOracle(Oracle):
         found = self.histories[session_id]
         assert isinstance(found, ProcessHistory)
         return found
+
+    def hear_write(self, data: bytes) -> None:
+        """Note the steering in a write that begins."""
+        for message in map(json.loads, data.splitlines()):
+            if message.get("method") == "_session/steering":
+                texts = [block["text"] for block in message["params"]["prompt"]]
+                self.written_at |= dict.fromkeys(texts, trio.current_time())
 
     def hear(self, process: InMemoryProcess, side: Side, line: bytes) -> None:
         """Check a line on the wire."""
@@ -230,6 +257,7 @@ class ProcessOracle(Oracle):
         outcome = result.get("outcome") if isinstance(result, dict) else None
         answer = "error" if "error" in message else str(outcome)
         self.answers |= dict.fromkeys(texts, answer)
+        self.answered_at |= dict.fromkeys(texts, trio.current_time())
         if answer == "startedNewTurn":
             self.prompts.pop(pid, None)  # the agent's own turn may be cancelled later
 

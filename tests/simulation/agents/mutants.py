@@ -12,6 +12,7 @@ import pytest
 
 from supervisor.core.rules import steering, turn_flow
 from supervisor.core.step import Draft
+from supervisor.drivers.acp import rpc_outbox
 from supervisor.drivers.acp import steering as acp_steering
 from supervisor.drivers.acp.acp_session import AcpSession
 from supervisor.drivers.acp.driver import AcpDriver
@@ -23,6 +24,7 @@ from tests.simulation.planted_faults import Mutant
 from .attacks import (
     fill_process_slots,
     interrupt_at_turn_ends,
+    kill_processes,
     send_to_processes,
     steer_at_turn_ends,
     steer_processes,
@@ -60,6 +62,10 @@ def unanswered_steering_is_queued(patch: Patch) -> None:
         self._call_scope.cancel()
 
     patch.setattr(SteeringDelivery, "end", end)
+
+
+def lines_of_failed_writes_have_left(patch: Patch) -> None:
+    patch.setattr(rpc_outbox, "_take_back", lambda *_: None)
 
 
 def answers_not_awaited(patch: Patch) -> None:
@@ -126,6 +132,13 @@ MUTANTS = (
         steer_at_turn_ends,
         "is queued again and was None",
         unanswered_steering_is_queued,
+    ),
+    Mutant(
+        "unwritten steering fails",
+        "text that the turn never took becomes a queued input",
+        kill_processes,
+        "failed and never left",
+        lines_of_failed_writes_have_left,
     ),
     Mutant(
         "answers to steering are not awaited",

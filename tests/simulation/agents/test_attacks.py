@@ -7,8 +7,7 @@ import pytest
 from actors.testing import FailingSeed, explore
 from tests.simulation.attack_runs import failing_seeds, seeds_of
 
-from .attacks import ATTACKS, EXACT, Attack
-from .attacks.steering import steer_processes
+from .attacks import ATTACKS, EXACT, Attack, kill_processes, steer_at_turn_ends, steer_processes
 
 CI_SCHEDULES = 13  # of each attack: about a hundred in all
 SOAK_SCHEDULES = 1_000
@@ -34,10 +33,20 @@ def test_sessions_with_processes_keep_their_guarantees(attack: Attack) -> None:
 
 def test_a_turn_begun_by_late_steering_ends_before_the_next_prompt() -> None:
     assert explore(steer_processes, seeds=[639], max_steps=MAX_STEPS) == []
+    assert failing_seeds(steer_processes, [1442], max_steps=MAX_STEPS) == []
 
 
 def test_steering_that_fails_while_it_is_written_has_left() -> None:
-    assert failing_seeds(steer_processes, [626], max_steps=MAX_STEPS) == []
+    assert failing_seeds(steer_processes, [400, 626], max_steps=MAX_STEPS) == []
+
+
+def test_steering_for_an_agent_that_has_exited_has_not_left() -> None:
+    assert explore(kill_processes, seeds=[439], max_steps=MAX_STEPS) == []
+    assert failing_seeds(kill_processes, [338], max_steps=MAX_STEPS) == []
+
+
+def test_an_answer_to_steering_may_come_as_the_wait_for_it_ends() -> None:
+    assert explore(steer_at_turn_ends, seeds=[416, 491], max_steps=MAX_STEPS) == []
 
 
 @pytest.mark.soak
