@@ -52,12 +52,18 @@ async def ask_into(answers: list[object], ref: Ref) -> None:
         answers.append(error)
 
 
-async def test_a_paused_actor_takes_no_message_before_its_answer(
-    clerk: Ref, nursery: trio.Nursery
-) -> None:
+async def answers_to_ask(clerk: Ref, nursery: trio.Nursery) -> list[object]:
+    """Ask the clerk, which pauses; return the list that gets the answer or the error."""
     answers: list[object] = []
     nursery.start_soon(ask_into, answers, clerk)
     await settle()
+    return answers
+
+
+async def test_a_paused_actor_takes_no_message_before_its_answer(
+    clerk: Ref, nursery: trio.Nursery
+) -> None:
+    answers = await answers_to_ask(clerk, nursery)
     clerk.tell("next")
     clerk.tell("urgent", urgent=True)
     await settle()
@@ -73,9 +79,7 @@ async def test_a_paused_actor_takes_no_message_before_its_answer(
 async def test_an_actor_serves_messages_that_arrive_after_a_pause(
     clerk: Ref, nursery: trio.Nursery
 ) -> None:
-    answers: list[object] = []
-    nursery.start_soon(ask_into, answers, clerk)
-    await settle()
+    await answers_to_ask(clerk, nursery)
     pauses()[0].end("done")
     await settle()
 
@@ -100,9 +104,7 @@ async def test_a_pause_of_a_told_message_ends_with_an_answer(clerk: Ref) -> None
 async def test_a_crash_in_a_pause_restarts_the_actor_and_reaches_the_asker(
     clerk: Ref, nursery: trio.Nursery
 ) -> None:
-    answers: list[object] = []
-    nursery.start_soon(ask_into, answers, clerk)
-    await settle()
+    answers = await answers_to_ask(clerk, nursery)
     clerk.tell("next")
     problem = RuntimeError("broken")
 
@@ -124,9 +126,7 @@ async def test_a_pause_may_end_the_actor(clerk: Ref) -> None:
 
 
 async def test_a_stop_waits_for_the_end_of_a_pause(clerk: Ref, nursery: trio.Nursery) -> None:
-    answers: list[object] = []
-    nursery.start_soon(ask_into, answers, clerk)
-    await settle()
+    answers = await answers_to_ask(clerk, nursery)
     clerk.stop_nowait()
     await settle()
     assert clerk.statistics().state == "stopping"
@@ -140,9 +140,7 @@ async def test_a_stop_waits_for_the_end_of_a_pause(clerk: Ref, nursery: trio.Nur
 async def test_a_pause_is_over_when_its_incarnation_is_cancelled(
     clerk: Ref, nursery: trio.Nursery
 ) -> None:
-    answers: list[object] = []
-    nursery.start_soon(ask_into, answers, clerk)
-    await settle()
+    answers = await answers_to_ask(clerk, nursery)
     [pause] = pauses()
 
     clerk.stop_nowait(within_seconds=0.0)
@@ -157,9 +155,7 @@ async def test_a_pause_is_over_when_its_incarnation_is_cancelled(
 async def test_a_pause_that_ends_while_its_task_is_being_cancelled_changes_nothing(
     clerk: Ref, nursery: trio.Nursery
 ) -> None:
-    answers: list[object] = []
-    nursery.start_soon(ask_into, answers, clerk)
-    await settle()
+    answers = await answers_to_ask(clerk, nursery)
 
     clerk.stop_nowait(within_seconds=0.0)  # the task has not run since
     pauses()[0].end("too late")
