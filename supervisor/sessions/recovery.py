@@ -185,6 +185,9 @@ async def start_sessions(
                         "session %s could not be started yet: %s", session_id, error_content(error)
                     )
                     registry.retry_start(session_id)
+            else:
+                # An actor that was running does not recheck by itself.
+                registry.wake_if_marked(session_id)
 
     async with trio.open_nursery() as nursery:
         for session_id in (*restarting, *found.to_wake):

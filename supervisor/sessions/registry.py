@@ -301,14 +301,14 @@ class SessionRegistry:
             except Exception:  # noqa: BLE001 - the store fails: it rechecks when it is started
                 self.retry_start(session_id)
             else:
-                self._wake_again(session_id)
+                self.wake_if_marked(session_id)
 
     async def _wake_later(self, session_id: SessionId) -> None:
         await trio.sleep(_RECHECK_RETRY_SECONDS)
-        self._wake_again(session_id)
+        self.wake_if_marked(session_id)
 
-    def _wake_again(self, session_id: SessionId) -> None:
-        """Send the recheck message again if the mailbox of the actor was full."""
+    def wake_if_marked(self, session_id: SessionId) -> None:
+        """Send the recheck message to an actor that has not begun the recheck it is marked for."""
         if self._rechecks.get(session_id) == "called":
             self._rechecks[session_id] = "looks"
             self.wake(session_id)
