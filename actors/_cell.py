@@ -238,6 +238,7 @@ class Cell(Child):
                     if isinstance(answer, Pause):
                         if answer.begin(self, message):
                             self._pause = answer
+                            answer = message = None  # an idle actor keeps neither in memory
                             await wait_task_rescheduled(self._abort_pause)
                     else:
                         self.reply(message, answer)
@@ -249,6 +250,7 @@ class Cell(Child):
                         and answer.begin(self, None)
                     ):
                         self._pause = answer
+                        answer = message = None
                         await wait_task_rescheduled(self._abort_pause)
                 if not self.handled % _BATCH:
                     await checkpoint()

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import pytest
 import trio
 
@@ -182,6 +185,30 @@ async def test_a_pause_may_be_over_before_receive_returns_it(system: Group) -> N
     assert await ref.ask(Order()) == "early"
     ref.tell("crash")
     await ref.wait_stopped()
+
+
+class WeakPause(Pause[str]):
+    """A pause that can be referenced weakly: it has no slots of its own."""
+
+
+async def test_an_idle_actor_does_not_keep_its_last_pause(system: Group) -> None:
+    pauses: list[WeakPause] = []
+
+    class Pauser(Actor):
+        async def receive(self, _: object) -> object:
+            pauses.append(WeakPause())
+            return pauses[-1]
+
+    ref = await system.start(Pauser)
+    ref.tell("think")
+    await settle()
+    kept = weakref.ref(pauses[0])
+    pauses.pop().end("done")
+    await settle()
+
+    gc.collect()
+
+    assert kept() is None
 
 
 # Tracked messages ---------------------------------------------------------------------------
