@@ -14,6 +14,7 @@ from .agent_nurseries import AgentNurseries
 from .process.line_budget import LineBudget
 from .process.pipes import MAX_LINE_BYTES
 from .process.processes import Processes
+from .process.request_budget import RequestBudget
 
 Args = TypeVarTuple("Args")
 
@@ -39,6 +40,7 @@ class DriverRuntime:
         self.process_slots = trio.CapacityLimiter(max_agent_processes)
         self.start_slots = trio.CapacityLimiter(start_concurrency)
         self.line_budget = LineBudget(max_unfinished_line_bytes)
+        self.request_budget = RequestBudget()
         self._evict: Callable[[], object] | None = None
         # Set when the supervisor shuts down; work that never ends by itself may wait for it.
         self.shutdown_started = trio.Event()

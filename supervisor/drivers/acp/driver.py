@@ -244,6 +244,7 @@ class AcpDriver:
                 process.receive,
                 name=self._agent.name,
                 line_budget=self._runtime.line_budget,
+                request_budget=self._runtime.request_budget,
                 pace=self._context.pace,
                 written=lambda: process.input_bytes,
             )

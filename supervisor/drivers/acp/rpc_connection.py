@@ -26,6 +26,7 @@ from supervisor.core.log_content import Content
 from supervisor.drivers.process.line_budget import LineBudget
 from supervisor.drivers.process.pipes import MAX_LINE_BYTES
 from supervisor.drivers.process.processes import InputClosed, InputStuck
+from supervisor.drivers.process.request_budget import RequestBudget
 
 from .rpc_handlers import RpcDispatcher, RpcHandlers
 from .rpc_messages import (
@@ -111,13 +112,18 @@ class RpcConnection:
         max_line_bytes: int = MAX_LINE_BYTES,
         max_open_requests: int = MAX_OPEN_REQUESTS,
         line_budget: LineBudget | None = None,
+        request_budget: RequestBudget | None = None,
         pace: Pace | None = None,
     ) -> None:
         self._send = send
         self._written = written
         self._receive = receive
         self._name = name
-        self._peer = Peer(max_line_bytes=max_line_bytes, max_open_requests=max_open_requests)
+        self._peer = Peer(
+            max_line_bytes=max_line_bytes,
+            max_open_requests=max_open_requests,
+            request_budget=request_budget,
+        )
         budget = LineBudget(max_line_bytes) if line_budget is None else line_budget
         self._line_share = budget.share(self._peer.drop_unfinished)
         self._pace = pace or _yield_only
@@ -214,6 +220,7 @@ class RpcConnection:
         finally:
             self._close("the connection was closed")
             self._line_share.end_messages(0)
+            self._peer.drop_requests()
         return self._lost_reason or ""
 
     async def _write(self, serving: trio.CancelScope) -> None:

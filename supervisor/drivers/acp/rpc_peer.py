@@ -20,6 +20,7 @@ from supervisor.drivers.process.pipes import (
     LineSplitter,
     OverlongLine,
 )
+from supervisor.drivers.process.request_budget import RequestBudget
 
 from .rpc_messages import (
     ID_TYPES,
@@ -42,8 +43,6 @@ CANCEL: Final = "$/cancel_request"
 # From JSON-RPC's range for servers; ACP uses -32000 and -32002 for other errors.
 TOO_MANY_REQUESTS: Final = -32005
 MAX_OPEN_REQUESTS: Final = 64
-# Requests are kept until they are answered; above this size new ones are refused.
-MAX_OPEN_BYTES: Final = 64 * 1024 * 1024
 # Abandoned calls that are remembered, so that their late answers do not count as faults.
 MAX_ABANDONED_CALLS: Final = 1024
 
@@ -118,6 +117,7 @@ class Peer:
         *,
         max_line_bytes: int = MAX_LINE_BYTES,
         max_open_requests: int = MAX_OPEN_REQUESTS,
+        request_budget: RequestBudget | None = None,
     ) -> None:
         self._lines = LineSplitter(max_line_bytes=max_line_bytes)
         self._max_open_requests = max_open_requests
@@ -130,8 +130,9 @@ class Peer:
         self._last_call = RpcCallId(0)
         # Abandoned calls, oldest first; the agent may still answer them.
         self._abandoned_calls: dict[RpcCallId, None] = {}
-        # Open requests of the agent, with the size of their lines.
+        # Open requests of the agent, with the size of their lines, which the budget counts.
         self._requests: dict[RpcId, int] = {}
+        self._request_budget = RequestBudget() if request_budget is None else request_budget
         self._faults: Counter[RpcFaultKind] = Counter()
         self._late_answers = 0
 
@@ -192,13 +193,18 @@ class Peer:
             problem = "a request with this id is still open"
             reply = encode(RpcErrorResponse(request.id, INVALID_REQUEST, problem))
             return self._fault("repeated_request", InvalidLine(problem, line), reply)
-        open_bytes = sum(self._requests.values())
-        if len(self._requests) >= self._max_open_requests or open_bytes >= MAX_OPEN_BYTES:
+        if len(self._requests) >= self._max_open_requests:
             problem = f"{len(self._requests)} requests are open; wait for an answer first"
-            reply = encode(RpcErrorResponse(request.id, TOO_MANY_REQUESTS, problem))
-            return self._fault("too_many_requests", InvalidLine(problem, line), reply)
+            return self._refuse_request(request.id, problem, line)
+        if not self._request_budget.take(len(line), sum(self._requests.values())):
+            problem = f"the open requests of all agents have {self._request_budget.bytes} bytes"
+            return self._refuse_request(request.id, f"{problem}; send this one later", line)
         self._requests[request.id] = len(line)
         return request
+
+    def _refuse_request(self, request_id: RpcId, problem: str, line: bytes) -> RpcFault:
+        reply = encode(RpcErrorResponse(request_id, TOO_MANY_REQUESTS, problem))
+        return self._fault("too_many_requests", InvalidLine(problem, line), reply)
 
     def _on_response(
         self, outcome: RpcResult | RpcErrorResponse, line: bytes
@@ -272,8 +278,13 @@ class Peer:
         if request_id not in self._requests:
             raise AnsweredTwice(f"request {request_id!r} is not open")
         line = encode(outcome)
-        del self._requests[request_id]
+        self._request_budget.release(self._requests.pop(request_id))
         return line
+
+    def drop_requests(self) -> None:
+        """Close all requests without an answer; the connection is lost."""
+        self._request_budget.release(sum(self._requests.values()))
+        self._requests.clear()
 
     def statistics(self) -> RpcStatistics:
         """Return the counts of open calls and requests, and of faults so far."""

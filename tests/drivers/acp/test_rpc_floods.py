@@ -9,8 +9,9 @@ import trio
 from actors.testing import settle
 from supervisor.drivers.acp.rpc_connection import MESSAGES_PER_CHECKPOINT
 from supervisor.drivers.acp.rpc_handlers import RpcHandlers
-from supervisor.drivers.acp.rpc_messages import RpcNotification
+from supervisor.drivers.acp.rpc_messages import RpcNotification, RpcRequest
 from supervisor.drivers.process.line_budget import FREE_BYTES, STUCK_SECONDS, LineBudget
+from supervisor.drivers.process.request_budget import RequestBudget
 from tests.support.rpc_peer import FarEnd, connected
 
 MAX_BYTES = 2 * FREE_BYTES
@@ -87,6 +88,20 @@ async def test_a_closed_connection_holds_no_line() -> None:
         await agent.says(CHUNK)
         await settle()
         assert budget.bytes == len(CHUNK)
+
+    assert budget.bytes == 0
+
+
+async def test_a_closed_connection_holds_no_request() -> None:
+    budget = RequestBudget()
+
+    async def never(_: object) -> None:
+        await trio.sleep_forever()
+
+    async with connected(RpcHandlers(requests={"ask": never}), request_budget=budget) as (_, agent):
+        await agent.says(RpcRequest(1, "ask", "x" * 1_000))
+        await settle()
+        assert budget.bytes > 1_000
 
     assert budget.bytes == 0
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from supervisor.drivers.acp import rpc_peer as peer_module
 from supervisor.drivers.acp.rpc_messages import (
     INVALID_REQUEST,
     RpcError,
@@ -35,6 +34,7 @@ from supervisor.drivers.acp.rpc_peer import (
     RpcCallId,
     RpcFault,
 )
+from supervisor.drivers.process.request_budget import FREE_BYTES, RequestBudget
 from tests.support.rpc_samples import cut, garbage, ids, messages, notifications, values
 
 PATIENT = 10_000  # more requests than any test has
@@ -235,14 +235,24 @@ def test_requests_above_the_limit_are_refused() -> None:
     assert hear(peer, RpcRequest(4, "m")) == [RpcRequest(4, "m")]
 
 
-def test_open_requests_are_limited_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_module, "MAX_OPEN_BYTES", 1_000)
-    peer = Peer()
-    large = [encode(RpcRequest(number, "m", "x" * 500)) for number in range(3)]
+def test_open_requests_of_all_agents_together_are_limited_by_size() -> None:
+    budget = RequestBudget(max_bytes=2 * FREE_BYTES)
+    first, second = Peer(request_budget=budget), Peer(request_budget=budget)
+    large = RpcRequest(1, "m", "x" * FREE_BYTES)
+    small = RpcRequest(2, "m", "x")
 
-    assert [type(event) for event in events_of(peer, *large)] == [RpcRequest, RpcRequest, RpcFault]
-    peer.answer(0, None)
-    assert hear(peer, RpcRequest(3, "m")) == [RpcRequest(3, "m")]
+    assert hear(first, large) == [large]
+    (fault,) = hear(second, large)
+    assert isinstance(fault, RpcFault)
+    refusal = read(fault.reply)
+    assert isinstance(refusal, RpcErrorResponse)
+    assert (refusal.id, refusal.code) == (1, TOO_MANY_REQUESTS)
+    assert "send this one later" in refusal.message
+    assert hear(second, small) == [small]
+    first.answer(1, None)
+    assert hear(second, large) == [large]
+    second.drop_requests()
+    assert budget.bytes == 0
 
 
 def test_the_agent_can_cancel_an_open_request() -> None:
