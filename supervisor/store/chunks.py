@@ -52,7 +52,8 @@ class ChunkQueue:
     def has_work(self) -> bool:
         """True if a chunk is left to do."""
         waiting = self._inserts or self._to_discard
-        return bool(waiting) or self._purge_is_due or self._optimize_is_due
+        is_due = self._purge_is_due or self._optimize_is_due or self._store.needs_checkpoint
+        return is_due or bool(waiting)
 
     async def load_unfinished(self) -> None:
         """Take over the work that an earlier writer did not finish."""
@@ -87,6 +88,10 @@ class ChunkQueue:
 
         Raise `StoreDegraded` if the store cannot write; the next call repeats the chunk.
         """
+        if self._store.needs_checkpoint:
+            # First, so that long work does not delay it.
+            await self._store.run_checkpoint()
+            return None
         if self._to_discard:
             await self._store.delete(self._to_discard[0])
             self._to_discard.popleft()

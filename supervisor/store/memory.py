@@ -150,6 +150,13 @@ class MemoryStore(MemoryReader):
         await trio.lowlevel.checkpoint()
         return False
 
+    @property
+    def needs_checkpoint(self) -> bool:
+        return False
+
+    async def run_checkpoint(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def optimize_index(self) -> bool:
         await trio.lowlevel.checkpoint()
         return False

@@ -249,6 +249,13 @@ class Store(Protocol):
     async def purge_deleted(self) -> bool:
         """Remove one batch of data of deleted sessions; return True if there is more."""
 
+    @property
+    def needs_checkpoint(self) -> bool:
+        """True if `run_checkpoint` should be called when no write waits."""
+
+    async def run_checkpoint(self) -> None:
+        """Move committed writes to their final place in the file."""
+
     async def optimize_index(self) -> bool:
         """Remove one batch of deleted text from the index, then return one batch of free space.
 

@@ -172,6 +172,29 @@ async def test_a_zeroed_first_page_is_refused_as_damage(killed: Path) -> None:
             pass
 
 
+async def test_a_first_page_torn_by_a_power_cut_is_taken_from_the_wal(killed: Path) -> None:
+    with killed.open("r+b") as file:
+        file.write(b"\xff" * 512)
+
+    assert await doctor_codes(killed) == []
+    assert await findings_of(killed) == []
+    assert killed.read_bytes().startswith(b"SQLite format 3\0")
+
+
+async def test_a_torn_first_page_beside_a_damaged_wal_is_refused_as_damage(killed: Path) -> None:
+    wal = beside(killed, "-wal")
+    wal.write_bytes(bytes(size_of(wal)))
+    with killed.open("r+b") as file:
+        file.write(b"\xff" * 512)
+
+    for _ in range(2):
+        with pytest.raises(StoreDegraded) as refused:
+            async with supervisor.open(killed):
+                pass
+        assert "understudy restore" in refused.value.hint
+    assert await doctor_codes(killed) == ["store-unreadable"]
+
+
 async def test_an_empty_file_without_notes_is_refused(killed: Path) -> None:
     for ending in ENDINGS:
         beside(killed, ending).unlink()

@@ -41,7 +41,8 @@ def refuse_if_lost(path: Path) -> None:
     size, position = _size(path), read_notes(path).position
     if not size:
         raise _lost(path, f"it is {'missing' if size is None else 'empty'}{_past(path, position)}")
-    if position and not _has_magic(path):
+    # A checkpoint that a power cut has torn may have left such a page; then the WAL has a good one.
+    if position and not _has_magic(path) and not _size(_wal(path)):
         raise _lost(path, "it is damaged: its first page is not that of a database")
 
 

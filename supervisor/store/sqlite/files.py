@@ -22,6 +22,7 @@ from urllib.parse import quote
 from supervisor.core.errors import ConfigError, StoreDegraded, short_repr
 from supervisor.store.new_file import NewFile, refuse_sqlite_name, sync
 
+from .checkpoints import MAX_PAGES
 from .reply_scope import OLD_OWNER_SQL, OLD_SCOPE_SQL, OLD_STALE_INDEX_SCOPE
 
 # How long SQLite waits for the lock of another connection; and how long after it was found locked,
@@ -29,9 +30,6 @@ from .reply_scope import OLD_OWNER_SQL, OLD_SCOPE_SQL, OLD_STALE_INDEX_SCOPE
 _BUSY_MS: Final = 1_000
 
 _SHORT_BUSY_MS: Final = 20
-# Pages in the WAL before a checkpoint. Each checkpoint adds two fsyncs to a commit, so it is rare;
-# and it copies the pages while other commits wait, so they are few: 1,000 pages are 4 MB.
-_CHECKPOINT_PAGES: Final = 1_000
 
 _OWNER_ONLY: Final = 0o600
 # The last versions of files without the table `unfinished`, and without the column `kept.owner`.
@@ -193,7 +191,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         # Acknowledged means on disk: anything less loses commits when power is lost.
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {MAX_PAGES}")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA foreign_keys = OFF")
         # Deleted data is overwritten, whatever the build of SQLite has as its default.

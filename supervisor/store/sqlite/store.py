@@ -31,6 +31,7 @@ from supervisor.store.port import (
 from supervisor.store.threads import DedicatedThread, StoreThread, TrioThreads, run_in_thread
 
 from . import backup, bulk, cache, schema, space, word_index, write
+from .checkpoints import WalLength, move_wal
 from .file_check import find_lost_records, last_position, refuse_if_lost
 from .files import (
     WRITE_IS_RETRIED,
@@ -111,6 +112,7 @@ class SqliteStore(SqliteReader):
         self._lock = lock
         self._snapshot_every = snapshot_every
         self._session_cache = cache.SessionCache()
+        self._wal_length = WalLength()
         # One thread at a time per connection; with our own limits, because trio's is shared.
         self._writer_thread: StoreThread = writer_thread or TrioThreads(1)
         # Whether records were deleted since the index was last optimized.
@@ -230,6 +232,15 @@ class SqliteStore(SqliteReader):
             )
         finally:
             self._totals.note_writes(writes)
+            self._wal_length.add_commit(len(writes))
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        return self._wal_length.needs_checkpoint
+
+    async def run_checkpoint(self) -> None:
+        self._wal_length.reset()
+        await self._write(move_wal)
 
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
         return await self._write(write.claim, session_ids, self._session_cache)

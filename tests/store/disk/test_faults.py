@@ -12,7 +12,6 @@ import pytest
 
 from supervisor.core.errors import StoreDegraded
 from supervisor.store.port import Store
-from supervisor.store.sqlite import files
 from supervisor.store.sqlite.store import open_sqlite
 from tests.support.disk.calls import FileKind
 from tests.support.disk.faults import DiskCall as Call
@@ -43,11 +42,6 @@ CHECKPOINT_FAULTS: tuple[Fault, ...] = (
     ("write", "write_error", "db"),
     ("sync", "sync_error", "db"),
 )
-
-
-@pytest.fixture(autouse=True)
-def _many_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_CHECKPOINT_PAGES", 30)
 
 
 @pytest.fixture

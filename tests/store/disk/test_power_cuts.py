@@ -42,11 +42,6 @@ def images(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _many_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_CHECKPOINT_PAGES", 30)
-
-
 async def record_operations(operations: Iterable[Operation], path: Path) -> RecordedDisk:
     """Run the operations; note each when it is acknowledged."""
     with recorded_disk() as disk:

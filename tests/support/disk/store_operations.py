@@ -48,7 +48,7 @@ Operation: TypeAlias = Commit | Claim | Delete | NoteProcess
 
 
 async def do(store: Store, operation: Operation) -> None:
-    """Run the operation and check that it was not refused."""
+    """Run the operation and check that it was not refused; run a checkpoint if one is due."""
     match operation:
         case Commit(writes):
             answers: list[SupervisorError | None] = await store.commit(writes)
@@ -61,6 +61,8 @@ async def do(store: Store, operation: Operation) -> None:
             await store.record_process(process)
         case _:
             assert_never(operation)
+    if store.needs_checkpoint:
+        await store.run_checkpoint()
 
 
 @attrs.frozen
