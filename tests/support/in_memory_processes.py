@@ -70,8 +70,6 @@ class InMemoryProcesses:
         self.most_alive = 0
         # Called with every line as it is written.
         self.on_line: Callable[[InMemoryProcess, Side, bytes], None] = lambda *_: None
-        # Called with all data whose write begins; the write may fail.
-        self.on_write: Callable[[bytes], None] = lambda _: None
         self._pids = count(FIRST_PID)
         self._make_agent = make_agent or self._scripted
         self._are_immortal = are_immortal
@@ -149,11 +147,11 @@ class InMemoryProcess:
     # The port -----------------------------------------------------------------------------
 
     async def send(self, data: bytes) -> None:
-        self._among.on_write(data)
         await trio.lowlevel.checkpoint()
         with trio.move_on_after(INPUT_SECONDS):
             while len(self._input) >= PIPE_BYTES and not self._is_input_closed:
                 await self._changed.wait()
+                await trio.lowlevel.checkpoint_if_cancelled()
             if self._is_input_closed:
                 raise InputClosed
             self._input += data

@@ -1,21 +1,22 @@
 """The outbox: the queue of lines to the agent.
 
-Rule 1: any task puts whole lines in without waiting; one task takes them out and writes. So a
-        cancelled sender cannot cut a line.
-Rule 2: a line leaves when the writing task takes it out. Until then it can be withdrawn; from then
-        on, the agent may read it.
-Rule 3: after a failed write nothing more is written, because it may have failed within a line. A
-        line of which no byte was written has not left.
+Rule 1: any task puts whole lines in without waiting; one task takes them out and writes one after
+        the other. So a cancelled sender cannot cut a line.
+Rule 2: a line has left when its first byte is written. Until then it can be withdrawn, also while
+        the writing task waits for room in the pipe; from then on, the agent may read it.
+Rule 3: after a failed write nothing more is written, because it may have failed within a line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 import attrs
+import trio
 from trio.lowlevel import ParkingLot, checkpoint_if_cancelled
 
+# Writes nothing after it was cancelled.
 SendBytes: TypeAlias = Callable[[bytes], Awaitable[None]]
 # Returns the number of bytes that all calls of a `SendBytes` have written so far.
 CountBytes: TypeAlias = Callable[[], int]
@@ -38,17 +39,24 @@ class OutgoingLine:
 
     # The number of bytes put into the outbox up to the end of the line.
     position: int = 0
-    # True once the line has been taken out to be written: the agent may read it. False again if
-    # that write failed before its first byte.
-    has_left: bool = False
+    # Tells whether a byte was written; None until the line is taken out to be written.
+    was_begun: Callable[[], bool] | None = None
+
+    @property
+    def has_left(self) -> bool:
+        """True once a byte was written: the agent may read the line."""
+        return self.was_begun is not None and self.was_begun()
 
 
 class RpcOutbox:
     """Queue of lines with the position of the writer."""
 
     def __init__(self) -> None:
-        # Whole lines that have not left.
+        # Whole lines to write, in order.
         self._lines: dict[OutgoingLine, bytes] = {}
+        # The line that is being written.
+        self._current: OutgoingLine | None = None
+        self._current_write = trio.CancelScope()
         self._put_bytes = 0
         self._sent_bytes = 0
         # The size of the lines that are queued or being written.
@@ -92,6 +100,8 @@ class RpcOutbox:
         if line is not None:
             self._waiting_bytes -= len(line)
             self._senders.unpark_all()
+        elif outgoing is self._current and not outgoing.has_left:
+            self._current_write.cancel(reason="the line was withdrawn")
 
     def is_sent(self, outgoing: OutgoingLine) -> bool:
         """Return True if everything up to the end of this line is written."""
@@ -116,25 +126,23 @@ class RpcOutbox:
     async def write_all(self, send: SendBytes, written: CountBytes | None = None) -> None:
         """Write queued lines until cancelled; raise the exceptions of `send`.
 
-        If a write is cancelled half way, `send` must refuse later writes. Without `written`, all
-        lines of a failed write have left.
+        If a write is cancelled half way, `send` must refuse later writes. Without `written`, a line
+        has left when its write begins.
         """
         while True:
             while not self._lines:
                 await self._writer.park()
-            lines, self._lines, end = self._lines, {}, self._put_bytes
-            for outgoing in lines:
-                outgoing.has_left = True
-            batch = b"".join(lines.values())
-            before = 0 if written is None else written()
-            try:
-                await send(batch)
-            except BaseException:
-                if written is not None:
-                    _take_back(lines, written() - before)
-                raise
-            self._sent_bytes = end
-            self._waiting_bytes -= len(batch)
+            outgoing = next(iter(self._lines))
+            line = self._lines.pop(outgoing)
+            outgoing.was_begun = _begun_after(written)
+            self._current = outgoing
+            with trio.CancelScope() as self._current_write:
+                await send(line)
+                self._sent_bytes = outgoing.position
+            self._current = None
+            if self._current_write.cancelled_caught:
+                outgoing.was_begun = None  # withdrawn; what is written next is not of this line
+            self._waiting_bytes -= len(line)
             self._senders.unpark_all()
 
     def close(self, why: str) -> None:
@@ -145,9 +153,9 @@ class RpcOutbox:
             self._senders.unpark_all()
 
 
-def _take_back(lines: Mapping[OutgoingLine, bytes], written_bytes: int) -> None:
-    """Mark the lines of a failed write that start after its last byte as not left."""
-    start = 0
-    for outgoing, line in lines.items():
-        outgoing.has_left = start < written_bytes
-        start += len(line)
+def _begun_after(written: CountBytes | None) -> Callable[[], bool]:
+    """Return a function that tells whether anything is written from now on."""
+    if written is None:
+        return lambda: True
+    start = written()
+    return lambda: written() > start

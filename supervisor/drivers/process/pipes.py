@@ -37,15 +37,19 @@ class PipeWriter:
         """Write all of the data; raise `InputClosed`, or `InputStuck` after `within_seconds`.
 
         If only a part was written, because of the timeout or a cancellation, the pipe is closed.
+        Nothing is written after a cancellation.
         There is no trio checkpoint if the pipe has room for all of the data.
         """
         rest = memoryview(data)
         with trio.move_on_after(within_seconds) as bound:
-            await trio.lowlevel.checkpoint_if_cancelled()
             await self._acquire_lock()
             try:
+                # Before each write, not only while waiting: the pipe may get room in the same pass
+                # of the event loop in which the caller is cancelled.
+                await trio.lowlevel.checkpoint_if_cancelled()
                 while rest := rest[self._write(rest) :]:
                     await self._wait_writable()
+                    await trio.lowlevel.checkpoint_if_cancelled()
             finally:
                 self._lock.release()
                 if 0 < len(rest) < len(data):

@@ -78,8 +78,8 @@ class AgentProcess(Protocol):
         """Write all of the data to standard input.
 
         Raise `InputClosed` if the input is closed, and `InputStuck` if the process does not read in
-        time. If a cancellation comes after a part was written, the input is closed, because the
-        next message would follow half a line.
+        time. Nothing is written after a cancellation. If it comes after a part was written, the
+        input is closed, because the next message would follow half a line.
         """
 
     async def receive(self) -> bytes:

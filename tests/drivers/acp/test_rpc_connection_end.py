@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -224,25 +225,37 @@ async def test_a_call_abandoned_before_its_line_left_is_not_sent() -> None:
 
 
 class CountedInput:
-    """A `send` that writes a number of bytes and then waits, or raises if it has an error."""
+    """A `send` that writes whole lines, then some bytes; it then waits, or raises its error."""
 
-    def __init__(self, written_bytes: int, error: Exception | None = None) -> None:
-        self._written_bytes = written_bytes
+    def __init__(
+        self, whole_lines: int, more_bytes: int = 0, error: Exception | None = None
+    ) -> None:
+        self._whole_lines = whole_lines
+        self._more_bytes = more_bytes
         self._error = error
         self.count = 0
+        self.lines: list[bytes] = []
 
-    async def send(self, _data: bytes) -> None:
-        self.count = self._written_bytes
+    async def send(self, data: bytes) -> None:
+        if self._whole_lines:
+            self._whole_lines -= 1
+            self.count += len(data)
+            self.lines.append(data)
+            return
+        self.count += self._more_bytes
         if self._error is not None:
             raise self._error
         await trio.sleep_forever()
+
+    def make_room(self) -> None:
+        self._whole_lines = 1
 
     def written(self) -> int:
         return self.count
 
 
 async def lines_left(agent_input: CountedInput) -> list[bool]:
-    """Return for two calls of one failed write whether their lines have left."""
+    """Return for two calls, one of which fails to be written, whether their lines have left."""
     near, far = trio.testing.memory_stream_pair()
     connection = RpcConnection(
         agent_input.send, receiver(near), name="the agent", written=agent_input.written
@@ -268,10 +281,29 @@ async def lines_left(agent_input: CountedInput) -> list[bool]:
 
 @pytest.mark.parametrize("error", [None, InputClosed(), InputStuck()], ids=repr)
 @pytest.mark.parametrize(
-    ("written_bytes", "expected"),
-    [(0, [False, False]), (1, [True, False]), (30, [True, False]), (50, [True, True])],
+    ("whole_lines", "more_bytes", "expected"),
+    [(0, 0, [False, False]), (0, 1, [True, False]), (1, 0, [True, False]), (1, 1, [True, True])],
 )
 async def test_a_line_of_a_failed_write_has_left_if_a_byte_was_written(
-    error: Exception | None, written_bytes: int, expected: list[bool]
+    error: Exception | None, whole_lines: int, more_bytes: int, expected: list[bool]
 ) -> None:
-    assert await lines_left(CountedInput(written_bytes, error)) == expected
+    assert await lines_left(CountedInput(whole_lines, more_bytes, error)) == expected
+
+
+async def test_a_line_that_waits_for_room_in_the_pipe_is_taken_back() -> None:
+    near, _far = trio.testing.memory_stream_pair()
+    agent_input = CountedInput(whole_lines=0)
+    connection = RpcConnection(
+        agent_input.send, receiver(near), name="the agent", written=agent_input.written
+    )
+    line = OutgoingLine()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.serve, RpcHandlers())
+        with pytest.raises(CallTimeout):
+            await connection.call("abandoned", timeout_seconds=1, outgoing=line)
+        agent_input.make_room()
+        await connection.notify("next")
+        nursery.cancel_scope.cancel()
+
+    assert not line.has_left
+    assert [json.loads(one)["method"] for one in agent_input.lines] == ["next"]

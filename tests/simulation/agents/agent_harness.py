@@ -154,7 +154,6 @@ async def open_agent_harness(
     oracle = ProcessOracle()
     processes = InMemoryProcesses()
     processes.on_line = oracle.hear
-    processes.on_write = oracle.hear_write
     scripted = ScriptedAgents(oracle)
     agents: list[Any] = [agent]
     scripted.agents = agents

@@ -6,7 +6,6 @@ Rule 1: only the wire is trusted. Each line sent is compared with the records at
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import attrs
@@ -61,9 +60,7 @@ class ProcessHistory(SessionHistory):
         """
         if self.handed_in[text] != self.epoch:
             return
-        # A write that is under way cannot be taken back when the wait for its answer ends.
-        writing_since = self.process_oracle.written_at.get(text, math.inf)
-        if text not in self.sent and trio.current_time() - writing_since < MIN_WAIT_SECONDS:
+        if text not in self.sent:
             self.failed_unsent.append(text)
         if self._has_lost_agent(self.handed[text]):
             return
@@ -197,8 +194,7 @@ class ProcessOracle(Oracle):
     answers: dict[str, str] = attrs.Factory(dict)
     answered_at: dict[str, float] = attrs.Factory(dict)
     processes: dict[int, InMemoryProcess] = attrs.Factory(dict)
-    # The times at which the last write of each steering text began, and at which it was sent.
-    written_at: dict[str, float] = attrs.Factory(dict)
+    # The time at which each steering text was last sent.
     sent_at: dict[str, float] = attrs.Factory(dict)
     # True if no timeout elapses early, so that durations can be checked.
     is_time_exact: bool = False
@@ -213,13 +209,6 @@ class ProcessOracle(Oracle):
         found = self.histories[session_id]
         assert isinstance(found, ProcessHistory)
         return found
-
-    def hear_write(self, data: bytes) -> None:
-        """Note the steering in a write that begins."""
-        for message in map(json.loads, data.splitlines()):
-            if message.get("method") == "_session/steering":
-                texts = [block["text"] for block in message["params"]["prompt"]]
-                self.written_at |= dict.fromkeys(texts, trio.current_time())
 
     def hear(self, process: InMemoryProcess, side: Side, line: bytes) -> None:
         """Check a line on the wire."""

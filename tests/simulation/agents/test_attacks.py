@@ -36,7 +36,7 @@ def test_a_turn_begun_by_late_steering_ends_before_the_next_prompt() -> None:
     assert failing_seeds(steer_processes, [1442], max_steps=MAX_STEPS) == []
 
 
-def test_steering_that_fails_while_it_is_written_has_left() -> None:
+def test_steering_whose_write_waits_for_room_is_queued_again() -> None:
     assert failing_seeds(steer_processes, [400, 626], max_steps=MAX_STEPS) == []
 
 
