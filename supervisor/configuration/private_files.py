@@ -7,6 +7,7 @@ Rule 2: a token is read only from a regular path of its owner that no other user
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -52,7 +53,9 @@ def token_unusable(path: Path, error: OSError) -> ConfigError:
     """Return the error for a token that the system does not let us read or create."""
     return ConfigError(
         f"cannot use the token at {path}: {error.strerror}",
-        hint="check the owner and mode of the file and of its folder",
+        hint="free some space on its disk"
+        if error.errno == errno.ENOSPC
+        else "check the owner and mode of the file and of its folder",
     )
 
 

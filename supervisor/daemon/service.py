@@ -145,6 +145,7 @@ class _Daemon:
         # Not move_on_when(): its nursery would wrap errors in exception groups.
         with trio.CancelScope() as scope:
             nursery.start_soon(self._cancel_on_fast_leave, scope)
+            nursery.start_soon(self._limit_exit_before_start)
             async with AsyncExitStack() as held:
                 sup = await open_when_room(
                     partial(self._open, held, agents), self.signals, Notifier(self.environ)
@@ -267,6 +268,19 @@ class _Daemon:
             ExitCode.STUCK,
             "exiting although tasks have not ended; the next start recovers",
         )
+
+    async def _limit_exit_before_start(self) -> None:
+        """Bound the time of an exit that is requested while the store is being opened.
+
+        Its disk may not answer, and no cancellation ends the thread that waits for it.
+        """
+        await self.signals.wait_to_leave()
+        with trio.move_on_after(self.configuration.settings.exit_seconds):
+            await self.signals.wait_to_leave_fast()
+        await trio.sleep(_WITHOUT_STORE_SECONDS)
+        if self._introspection is None:
+            line = "exiting although the store has not been opened; the next start recovers"
+            self.exit_watchdog.exit_within(0.0, ExitCode.STUCK, line)
 
     def _limit_unrequested_exit(self) -> None:
         """Bound the time of an exit that a failure has begun."""

@@ -23,12 +23,14 @@ def ensure_token(path: Path) -> str:
 
     Raise `ConfigError` if the token cannot be written, is malformed, or is readable by other users.
     """
-    try:
-        _create_token(path)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise token_unusable(path, error) from error
+    # An existing token needs no room on the disk.
+    if not os.path.lexists(path):
+        try:
+            _create_token(path)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise token_unusable(path, error) from error
     return read_token(path)
 
 

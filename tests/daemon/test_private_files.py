@@ -1,5 +1,6 @@
 """Private folders, the socket and the token."""
 
+import errno
 import os
 import socket
 import stat
@@ -69,6 +70,22 @@ def test_a_token_is_created_once(folder: Path) -> None:
     assert len(made) >= 43  # 256 bits
     assert mode(folder / "token") == 0o600
     assert os.listdir(folder) == ["token"]  # noqa: PTH208 - names
+
+
+def test_an_existing_token_needs_no_room_on_the_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ensure_token(folder / "token")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+
+    assert ensure_token(folder / "token") == made
+    with pytest.raises(ConfigError, match="No space left") as refusal:
+        ensure_token(folder / "other")
+    assert refusal.value.hint == "free some space on its disk"
 
 
 def test_a_token_readable_by_other_users_is_refused(folder: Path) -> None:

@@ -7,6 +7,8 @@ import os
 import socket
 import stat
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -201,6 +203,38 @@ async def test_the_process_exits_without_a_stuck_agent(
 
     assert ended[0] == ExitCode.STUCK
     assert "shutdown waits for a task" in caplog.text
+
+
+async def test_the_process_exits_although_the_store_cannot_be_opened(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A thread that waits for a disk which does not answer cannot be cancelled."""
+    opening, answers = trio.Event(), trio.Event()
+
+    @asynccontextmanager
+    async def open_supervisor(*_: object, **_more: object) -> AsyncIterator[None]:
+        opening.set()
+        with trio.move_on_after(2.0, shield=True):
+            await answers.wait()
+        yield
+
+    monkeypatch.setattr(service, "open_supervisor", open_supervisor)
+    monkeypatch.setattr(service, "_WITHOUT_STORE_SECONDS", 0.05)
+    ended: list[int] = []
+    orders = DaemonSignals()
+    with trio.fail_after(5), ExitWatchdog(ended.append) as watchdog:
+        async with trio.open_nursery() as nursery:
+            work = partial(serve, home.load(), environ=home.environ, signals=orders)
+            nursery.start_soon(partial(work, exit_watchdog=watchdog))
+            await opening.wait()
+            orders.leave()
+            while not ended:  # noqa: ASYNC110 - a process would be gone by now
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+            answers.set()
+
+    assert ended == [ExitCode.STUCK]
+    assert "the store has not been opened" in caplog.text
 
 
 async def test_stalled_readers_do_not_delay_the_exit(home: Home) -> None:
