@@ -8,6 +8,7 @@ Rule 1: every typed error becomes a problem document. Only a bug is a 500, and o
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import re
@@ -274,13 +275,16 @@ def make_app(
 
 
 class ErrorBoundary:
-    """Outermost handler: an exception that reaches it is a bug, logged and answered with 500."""
+    """Outermost handler: an exception that reaches it is a bug, logged and answered with 500.
+
+    Only a lack of descriptors is not; it is answered with 503.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the app; answer 500 if it raises before the response has started."""
+        """Call the app; answer for it if it raises before the response has started."""
         has_begun = False
 
         async def note_and_send(message: Message) -> None:
@@ -291,12 +295,21 @@ class ErrorBoundary:
         app = self._app if _is_plain_path(scope) else _not_found
         try:
             await app(scope, receive, note_and_send)
-        except Exception:
+        except Exception as error:
             # Only the path is logged: a query may contain user text.
-            logger.exception("request failed: %s %s", scope["method"], scope["path"])
+            request = f"{scope['method']} {scope['path']}"
+            if isinstance(error, OSError) and error.errno in _NO_DESCRIPTORS:
+                logger.error("request failed: %s: %s", request, error.strerror)  # noqa: TRY400 - not a bug
+                refusal = _out_of_descriptors()
+            else:
+                logger.exception("request failed: %s", request)
+                refusal = _internal_error()
             if not has_begun:
-                await problem_response(problem_of(_internal_error())).send(scope, send)
+                await problem_response(problem_of(refusal)).send(scope, send)
 
+
+# Of the process, and of the whole machine.
+_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 # Every path of ours matches. Escaped, hidden and relative path segments do not.
 _PLAIN_PATH: Final = re.compile(rb"(/[A-Za-z0-9_.-]+)+")
@@ -310,6 +323,14 @@ def _is_plain_path(scope: Scope) -> bool:
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     await RequestBody(receive).discard()
     await problem_response(problem_of(no_such_route())).send(scope, send)
+
+
+def _out_of_descriptors() -> RequestRefused:
+    return RequestRefused(
+        "out_of_descriptors",
+        "the server cannot open another file",
+        hint="try again; if it stays so, raise its limit of descriptors (ulimit -n)",
+    )
 
 
 def _internal_error() -> RequestRefused:

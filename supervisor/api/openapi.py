@@ -220,7 +220,13 @@ _PATH_PARAM: Final = re.compile(r"{(\w+)}")
 _OPTIONAL_PATHS: Final = ("/metrics", "/backup", "/backups")
 
 # Codes that every operation may answer with.
-_COMMON_CODES: Final = ("unauthorized", "forbidden_host", "headers_too_large", "internal_error")
+_COMMON_CODES: Final = (
+    "unauthorized",
+    "forbidden_host",
+    "headers_too_large",
+    "out_of_descriptors",
+    "internal_error",
+)
 
 _BODY_CODES: Final = ("bad_json", "too_slow", "too_large", "not_json")
 

@@ -75,6 +75,7 @@ REQUEST_STATUSES: Final[Mapping[str, int]] = {
     "headers_too_large": HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     "not_ready": HTTPStatus.SERVICE_UNAVAILABLE,
     "too_many_connections": HTTPStatus.SERVICE_UNAVAILABLE,  # sent by the server, before the app
+    "out_of_descriptors": HTTPStatus.SERVICE_UNAVAILABLE,
     "draining": HTTPStatus.SERVICE_UNAVAILABLE,
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
 }
@@ -85,6 +86,7 @@ _RETRY_SECONDS: Final[Mapping[str, int]] = {
     errors.QueueFull.code: 1,
     errors.StoreDegraded.code: 2,
     "not_ready": 1,
+    "out_of_descriptors": 1,
     "draining": DRAINING_RETRY_SECONDS,
 }
 # The limits of which something may become free by itself.

@@ -6,14 +6,19 @@ import logging
 import resource
 from typing import Final
 
+import attrs
+
+from supervisor.config import Settings
+
 logger = logging.getLogger("supervisor.daemon")
 
 # Database, logs, epoll, pipes of threads, connections that are being refused.
 _BASE_DESCRIPTORS: Final = 128
 # Pipes of an agent process and of its guardian.
 _DESCRIPTORS_PER_AGENT: Final = 8
-# Where the limit is too low for everything, each purpose gets at least this part of it.
-_LEAST_PART: Final = 4
+# Where the limit is too low for everything: the part of the first line, and of agents in the rest.
+_BASE_PART: Final = 4
+_AGENTS_PART: Final = 2
 
 
 def raise_descriptor_limit(*, connections: int, agents: int) -> None:
@@ -34,12 +39,30 @@ def raise_descriptor_limit(*, connections: int, agents: int) -> None:
     if allowed < wanted:
         logger.warning(
             "descriptor limit %d is too low: %d connections and %d agents may need %d; fewer"
-            " connections are accepted",
+            " connections are accepted, and at most %d agents run",
             allowed,
             connections,
             agents,
             wanted,
+            _agent_limit(agents),
         )
+
+
+def within_descriptors(settings: Settings) -> Settings:
+    """Return the settings with as many agent processes as the process has descriptors for."""
+    return attrs.evolve(settings, max_agent_processes=_agent_limit(settings.max_agent_processes))
+
+
+def _agent_limit(agents: int) -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return agents
+    most = (soft - _base(soft)) // _AGENTS_PART // _DESCRIPTORS_PER_AGENT
+    return max(1, min(agents, most))
+
+
+def _base(soft: int) -> int:
+    return min(_BASE_DESCRIPTORS, soft // _BASE_PART)
 
 
 def connection_limit(*, connections: int, listeners: int, agents: int) -> int:
@@ -51,6 +74,5 @@ def connection_limit(*, connections: int, listeners: int, agents: int) -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return connections
-    base = min(_BASE_DESCRIPTORS, soft // _LEAST_PART)
-    reserve = min(_DESCRIPTORS_PER_AGENT * agents, soft // _LEAST_PART)
-    return max(1, min(connections, (soft - base - reserve) // listeners))
+    reserve = _base(soft) + _DESCRIPTORS_PER_AGENT * _agent_limit(agents)
+    return max(1, min(connections, (soft - reserve) // listeners))

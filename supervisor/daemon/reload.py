@@ -15,6 +15,7 @@ from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.handles.supervisor import Supervisor
 from supervisor.sessions.maintenance_reports import Reloaded
 
+from .descriptors import within_descriptors
 from .logging_ import set_level
 from .signals import DaemonSignals
 from .systemd import Notifier
@@ -59,7 +60,9 @@ class Reloader:
         """
         wanted = self._configuration if self._load is None else self._load()
         agents = make_agents(wanted, environ=self._environ)
-        changes = await self._sup.reload(agents=agents, settings=wanted.settings)
+        changes = await self._sup.reload(
+            agents=agents, settings=within_descriptors(wanted.settings)
+        )
         set_level(wanted.daemon.log_level)
         changes = self._with_daemon_settings(changes, wanted.daemon)
         self._configuration = attrs.evolve(

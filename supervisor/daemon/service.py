@@ -35,7 +35,7 @@ from supervisor.handles.views import Introspection
 from supervisor.runtime import open as open_supervisor
 
 from .connections import BY_DESCRIPTORS, BY_SETTING, Connections, open_connections
-from .descriptors import connection_limit
+from .descriptors import connection_limit, within_descriptors
 from .disk_room import open_when_room
 from .exit_watchdog import ExitWatchdog
 from .folders import make_folder
@@ -169,7 +169,9 @@ class _Daemon:
             self._has_lock = True
         return await held.enter_async_context(
             open_supervisor(
-                self._daemon.database, agents=agents, settings=self.configuration.settings
+                self._daemon.database,
+                agents=agents,
+                settings=within_descriptors(self.configuration.settings),
             )
         )
 

@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.testing
 
+from supervisor import Settings
 from supervisor.daemon import descriptors
 from supervisor.daemon.signals import DaemonSignals, handle_signals
 from supervisor.daemon.systemd import Notifier, run_watchdog
@@ -183,7 +184,7 @@ def test_a_low_descriptor_limit_is_logged(
 
 @pytest.mark.parametrize(
     ("limit", "listeners", "allowed"),
-    [(100_000, 2, 2000), (4096, 1, 2000), (4096, 2, 1728), (1024, 1, 640), (256, 2, 64), (8, 2, 2)],
+    [(100_000, 2, 2000), (4096, 1, 2000), (4096, 2, 1728), (1024, 1, 448), (256, 2, 48), (8, 2, 1)],
 )
 def test_connections_leave_descriptors_for_the_store_and_agents(
     monkeypatch: pytest.MonkeyPatch, limit: int, listeners: int, allowed: int
@@ -193,3 +194,16 @@ def test_connections_leave_descriptors_for_the_store_and_agents(
     found = descriptors.connection_limit(connections=2000, listeners=listeners, agents=64)
 
     assert found == allowed
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed"), [(resource.RLIM_INFINITY, 64), (100_000, 64), (1024, 56), (256, 12)]
+)
+def test_no_more_agents_run_than_have_descriptors(
+    monkeypatch: pytest.MonkeyPatch, limit: int, allowed: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+
+    settings = descriptors.within_descriptors(Settings(max_agent_processes=64))
+
+    assert settings.max_agent_processes == allowed
