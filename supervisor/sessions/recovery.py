@@ -121,6 +121,7 @@ class Recovery:
         found = self._plan(stored, stops)
         await _end_orphans(services)
         writes = await _apply_plan(services, sessions, found.steps)
+        await services.store.note_recovered()
         rows = [sessions[session_id].row for session_id in found.outcomes]
         unheard = await find_unacknowledged(services, rows)
         self._keys.restore(rows, resting)

@@ -157,6 +157,9 @@ class MemoryStore(MemoryReader):
     async def run_checkpoint(self) -> None:
         await trio.lowlevel.checkpoint()
 
+    async def note_recovered(self) -> None:
+        """Do nothing: no other process reads this store."""
+
     async def optimize_index(self) -> bool:
         await trio.lowlevel.checkpoint()
         return False

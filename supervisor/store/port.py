@@ -280,13 +280,17 @@ class Store(Protocol):
     async def forget_process(self, process: ProcessEntry) -> None:
         """Remove the entry of a process that has been reaped."""
 
+    async def note_recovered(self) -> None:
+        """Note for readers in other processes that recovery is written."""
+
     # Reading ------------------------------------------------------------------------------
 
     def show_recovered(self, rows: Mapping[SessionId, SessionState]) -> bool:
         """Make `read`, `rows` and `totals` use these rows instead of the stored ones; return True.
 
         They are the outcome of a recovery that cannot be written. Ignore them and return False
-        while another supervisor holds the store: then the stored rows are current.
+        while another supervisor holds the store and has recovered it: then the stored rows are
+        current.
         """
 
     async def read(self, session_id: SessionId) -> Stored | None:

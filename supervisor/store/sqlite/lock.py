@@ -59,12 +59,19 @@ class Lock:
         self._identity = device_and_inode(self._descriptor)
         # The notes of the previous holder.
         self.previous = _read(self._descriptor)
-        self._notes = attrs.evolve(self.previous, pid=os.getpid(), since=time.time())
+        self._notes = attrs.evolve(
+            self.previous, pid=os.getpid(), since=time.time(), is_recovering=True
+        )
         self._write()
 
     def note_clock(self, reading: ClockReading) -> None:
         """Note a reading of the clocks."""
         self._notes = attrs.evolve(self._notes, clock=reading)
+        self._write()
+
+    def note_recovered(self) -> None:
+        """Note that recovery is written, so that the stored rows are current."""
+        self._notes = attrs.evolve(self._notes, is_recovering=False)
         self._write()
 
     def note_open(self, *, is_open: bool) -> None:
@@ -167,6 +174,11 @@ def is_held(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def are_rows_current(path: Path) -> bool:
+    """Return True if a supervisor holds the store and has recovered its sessions."""
+    return is_held(path) and not read_notes(path).is_recovering
 
 
 def read_notes(path: Path) -> RunNotes:

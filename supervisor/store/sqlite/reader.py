@@ -36,7 +36,7 @@ from supervisor.store.threads import StoreThread, TrioThreads
 from . import backup, lists, read
 from .file_check import quick_check
 from .files import TRY_AGAIN, FileIdentity, degraded_error, open_reader
-from .lock import is_held
+from .lock import are_rows_current
 from .run_notes import RunNotes
 
 Args = ParamSpec("Args")
@@ -140,7 +140,7 @@ class SqliteReader:
         return await self._totals.collect(self)
 
     def show_recovered(self, rows: Mapping[SessionId, SessionState]) -> bool:
-        if self._writer is None and is_held(self.path):
+        if self._writer is None and are_rows_current(self.path):
             return False
         self._totals.note((*self._recovered, *rows))
         self._recovered = RecoveredRows(rows)

@@ -33,6 +33,8 @@ class RunNotes:
     position: int = 0
     # True from the opening of the database until it is closed, with its WAL moved into it.
     is_open: bool = False
+    # True from the lock until recovery is written: until then the stored rows are of the past.
+    is_recovering: bool = False
     clock: ClockReading | None = None
 
 
@@ -43,7 +45,7 @@ def encode_position(position: int) -> bytes:
 
 def encode_notes(notes: RunNotes) -> bytes:
     """Return the content of the lock file."""
-    rest: dict[str, Any] = {"is_open": notes.is_open}
+    rest: dict[str, Any] = {"is_open": notes.is_open, "is_recovering": notes.is_recovering}
     if notes.pid is not None:
         rest |= {"pid": notes.pid, "since": notes.since}
     if notes.clock is not None:
@@ -61,6 +63,7 @@ def decode_notes(content: bytes) -> RunNotes:
             since=None if since is None else float(since),
             position=int(plain.get("position", 0)),
             is_open=plain.get("is_open") is True,
+            is_recovering=plain.get("is_recovering") is True,
             clock=_decode_clock(plain.get("clock")),
         )
     except (ValueError, TypeError, AttributeError, OverflowError):

@@ -288,6 +288,10 @@ class SqliteStore(SqliteReader):
         if self._file_identity is not None:
             await self._run_in_thread(self._writer_thread, self._check_file_and_lock)
 
+    async def note_recovered(self) -> None:
+        if self._lock is not None:
+            await self._run_in_thread(self._writer_thread, self._lock.note_recovered)
+
     async def note_clock(self, reading: ClockReading) -> None:
         lock = self._lock
         if lock is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,8 +11,11 @@ import pytest
 import trio
 
 import supervisor
-from supervisor import Session, Supervisor
+from supervisor import Session, Supervisor, SupervisorError
 from supervisor.offline import open_for_reading
+from supervisor.store.port import Write
+from supervisor.store.sqlite.files import disk_full_error
+from supervisor.store.sqlite.store import SqliteStore
 from tests.support.fake_agents import FakeAgent
 from tests.support.session_states import NEVER
 
@@ -97,6 +100,30 @@ async def test_a_reader_shows_the_stored_rows_while_a_supervisor_runs(
     path = tmp_path / "state.db"
     async with busy_tree(path, fake_agent), open_for_reading(str(path)) as reader:
         assert (await shown(reader))["parent"] == "running"
+
+
+async def test_a_reader_shows_the_outcome_of_a_recovery_that_is_not_written_yet(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write = False
+
+    async def commit(store: SqliteStore, writes: Sequence[Write]) -> list[SupervisorError | None]:
+        if not may_write:
+            raise disk_full_error("the store cannot be written")
+        return await write(store, writes)
+
+    write = SqliteStore.commit
+    monkeypatch.setattr(SqliteStore, "commit", commit)
+    async with supervisor.open(killed) as sup:
+        async with open_for_reading(str(killed)) as reader:
+            assert (await shown(reader)) == (await shown(sup))
+            assert (await shown(reader))["parent"] == "stopped"
+        may_write = True
+        await trio.sleep(10.0)
+        [idle] = (await sup.list(text="idle")).items
+        await sup.session(idle.id).prompt("hello")
+        async with open_for_reading(str(killed)) as reader:
+            assert (await shown(reader))["idle"] == "idle"  # recovery would suspend it
 
 
 async def test_an_expired_child_is_shown_as_expired(killed: Path) -> None:
