@@ -65,7 +65,7 @@ def input_changed(session: SessionState, body: Body, _: Fact) -> Changes:
     return {
         "inputs": _in_order(
             tuple(
-                attrs.evolve(waiting, **changed[waiting.id]) if waiting.id in changed else waiting
+                waiting.changed(**changed[waiting.id]) if waiting.id in changed else waiting
                 for waiting in session.inputs
             )
         )
@@ -245,9 +245,7 @@ def session_changed(session: SessionState, body: Body, __: Fact) -> Changes:
         if not body["stopping"]["after_turn"]:
             changes["phase"] = Phase.STOPPING
     if "verdict" in body:
-        changes["turn"] = changed_turn(
-            session, lambda turn: attrs.evolve(turn, verdict=body["verdict"])
-        )
+        changes["turn"] = changed_turn(session, lambda turn: turn.changed(verdict=body["verdict"]))
     if "news_read" in body:
         changes["family"] = attrs.evolve(session.family, news_read=body["news_read"])
     if "imported" in body:

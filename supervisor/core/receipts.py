@@ -10,7 +10,7 @@ from typing import Literal
 import attrs
 
 from .ids import InputId, SessionId, TurnId
-from .state import LadderStep, Outcome, Usage
+from .session_values import LadderStep, Outcome, Usage
 
 
 @attrs.frozen(slots=False)  # created in every turn, as `Record`

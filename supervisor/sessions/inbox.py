@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from supervisor.core.errors import PermissionConflict, PermissionNotFound, short_repr
 from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.records import Record
-from supervisor.core.state import Decision, SessionState
+from supervisor.core.session_values import Decision
+
+if TYPE_CHECKING:
+    from supervisor.core.state import SessionState
 
 # Number of answered requests remembered, to tell a second answer from an unknown id.
 MAX_ANSWERED: Final = 10_000

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import attrs
 
 from supervisor.core.errors import SupervisorError
+from supervisor.core.frozen_struct import FrozenStruct
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.info import Badge
 from supervisor.core.records import Record
@@ -80,8 +81,7 @@ class StoredReply:
     answer: Mapping[str, Any]
 
 
-@attrs.frozen(slots=False)
-class Write:
+class Write(FrozenStruct):
     """An atomic write of one session.
 
     `records` continue the numbers of the stored ones without a gap. `row` is None when the records

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-import attrs
 import trio
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
@@ -34,9 +33,7 @@ def large(session_id: SessionId = ONE, count: int = COUNT) -> Write:
     said = (text(session_id, seq) for seq in range(2, count))
     body = {"input_id": INPUT, "text": "x", "when_busy": "queue"}
     accepted = Record(session_id, count, 2.0, None, "input_accepted", body)
-    return attrs.evolve(
-        made, records=(*made.records, *said, accepted), stored_reply=receipt(session_id)
-    )
+    return made.changed(records=(*made.records, *said, accepted), stored_reply=receipt(session_id))
 
 
 async def visible_data(store: Store, session_id: SessionId = ONE) -> list[object]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import attrs
 import pytest
 
 from supervisor.core import agent_events, table
@@ -66,7 +65,7 @@ def no_fence(patch: Patch) -> None:
     def refusal(self: MemoryStore, write: Write) -> SupervisorError | None:
         shelf = self._sessions.get(write.session_id)
         epoch = shelf.epoch if shelf is not None else 0
-        return real(self, attrs.evolve(write, epoch=epoch))  # the fault: every epoch is accepted
+        return real(self, write.changed(epoch=epoch))  # the fault: every epoch is accepted
 
     patch.setattr(MemoryStore, "_refusal", refusal)
 
@@ -105,7 +104,7 @@ def answered_early(patch: Patch) -> None:
     ) -> OpenStep | StepReply:
         if isinstance(decided, OpenStep):
             decided.report = report
-            write = attrs.evolve(decided.write, stored_reply=None)
+            write = decided.write.changed(stored_reply=None)
 
             async def schedule_flush() -> None:
                 await self._services.writer.ask(Commit(write), timeout_seconds=math.inf)
