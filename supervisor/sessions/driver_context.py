@@ -19,8 +19,8 @@ from supervisor.core.errors import NotStorable
 from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Ladder
 from supervisor.core.log_content import error_content
+from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.permissions import Permissions
-from supervisor.core.records import Record
 from supervisor.core.state import Decision, SessionState, Usage
 from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity
@@ -42,7 +42,7 @@ from .writer_requests import ask_repeatedly
 logger = logging.getLogger("supervisor")
 
 
-def news_from_record(record: Record) -> News:
+def news_from_record(record: AnyRecord) -> News:
     """Return the news in a child_started or child_ended record of a parent."""
     body = record.body
     ended = record.kind == "child_ended"
@@ -342,9 +342,9 @@ class SessionDriverContext:
         if family.news == family.news_read:
             subscribers.unread_news, subscribers.news_read = [], family.news_read
             return
-        news: list[Record] = []
+        news: list[AnyRecord] = []
 
-        def keep(record: Record) -> None:
+        def keep(record: AnyRecord) -> None:
             if record.kind in NEWS_KINDS:
                 news.append(record)
 

@@ -18,6 +18,7 @@ import attrs
 from supervisor import Receipt, Record, Usage
 from supervisor.core.endings import ENDINGS
 from supervisor.core.fold import fold, initial_state
+from supervisor.core.numbered_fact import as_record
 from supervisor.core.records import STREAMED
 from supervisor.core.state import Phase, SessionState
 from supervisor.store.port import Write
@@ -92,7 +93,7 @@ class SessionHistory:
             f"a write of epoch {write.epoch} was accepted at epoch {self.epoch}",
         )
         for record in write.records:
-            self.take_record(record)
+            self.take_record(as_record(record))
         self.check_info(write.row)
 
     def take_record(self, record: Record) -> None:

@@ -8,6 +8,7 @@ import trio
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.ids import InputId, SessionId
+from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.records import Record
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Store, Unfinished, Write
@@ -77,7 +78,7 @@ class RecordingStore(MemoryStore):
         self._note(f"commit {' '.join(write.session_id for write in writes)}")
         return await super().commit(writes)
 
-    async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
+    async def insert_chunk(self, session_id: SessionId, records: Sequence[AnyRecord]) -> None:
         self._note(f"insert_part {len(records)}")
         await self.meanwhile()
         await super().insert_chunk(session_id, records)

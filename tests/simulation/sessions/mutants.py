@@ -17,7 +17,8 @@ from supervisor.core import agent_events, table
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import SupervisorError
-from supervisor.core.records import Fact, Item, Record
+from supervisor.core.numbered_fact import NumberedFact
+from supervisor.core.records import Fact, Item
 from supervisor.core.rules import (
     agents,
     input_queue,
@@ -73,7 +74,7 @@ def no_fence(patch: Patch) -> None:
 def a_number_twice(patch: Patch) -> None:
     real = Log.add_facts
 
-    def add_facts(self: Log, facts: tuple[Fact, ...]) -> tuple[Record, ...]:
+    def add_facts(self: Log, facts: tuple[Fact, ...]) -> tuple[NumberedFact, ...]:
         if any(fact.kind == "turn_ended" for fact in facts):
             self.last_seq -= 1  # the fault: the number of the record before is used again
         return real(self, facts)
