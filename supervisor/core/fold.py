@@ -16,7 +16,7 @@ import attrs
 
 from . import fold_turns
 from .fold_turns import changed_turn
-from .ids import InputId, SessionId, SessionKey
+from .ids import SessionId, SessionKey
 from .limits import Ladder, Limits, Lineage, Restart, Terms
 from .permissions import Permissions
 from .records import Body, Changes, Fact, Record, RecordKind
@@ -46,7 +46,7 @@ def replay(records: Iterable[Record]) -> SessionState | None:
 
 def input_accepted(session: SessionState, body: Body, fact: Fact) -> Changes:
     waiting = PendingInput(
-        id=InputId(body["input_id"]),
+        id=body["input_id"],
         number=body["number"],
         text=body["text"],
         when_busy=body["when_busy"],

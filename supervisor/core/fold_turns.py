@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 import attrs
 
-from .ids import CallId, InputId, RequestId, TurnId
+from .ids import CallId, RequestId
 from .records import MAX_NEWS_CHARS, MAX_TITLE_CHARS, Body, Changes, Fact
 from .state import (
+    IDLE,
+    INTERRUPTING,
+    RUNNING,
     CallInterrupt,
     OpenCall,
     OpenRequest,
     OpenTurn,
     PermissionRule,
-    Phase,
     SessionState,
     Usage,
 )
@@ -33,13 +35,13 @@ def missed_message(session: SessionState) -> Changes:
 
 def turn_started(session: SessionState, body: Body, fact: Fact) -> Changes:
     turn = OpenTurn(
-        id=TurnId(body["turn_id"]),
-        input_id=InputId(body["input_id"]),
+        id=body["turn_id"],
+        input_id=body["input_id"],
         source=body["source"],
         started_at=fact.at,
     )
     changes: Changes = {
-        "phase": Phase.RUNNING,
+        "phase": RUNNING,
         "turn": turn,
         "turns": session.turns + 1,
         "last_active_at": fact.at,
@@ -127,8 +129,8 @@ def interrupted(session: SessionState, body: Body, _: Fact) -> Changes | None:
         # Records of release 0.1.0 do not have the field, and changed nothing.
         return _call_interrupted(session, body) if "unreachable" in body else None
     changes: Changes = {"turn": changed_turn(session, lambda turn: turn.changed(step=body["step"]))}
-    if session.phase is Phase.RUNNING:
-        changes["phase"] = Phase.INTERRUPTING
+    if session.phase is RUNNING:
+        changes["phase"] = INTERRUPTING
     return changes
 
 
@@ -158,11 +160,11 @@ def progress_resumed(session: SessionState, _: Body, __: Fact) -> Changes:
 
 
 def turn_ended(session: SessionState, body: Body, fact: Fact) -> Changes:
-    busy = session.phase in (Phase.RUNNING, Phase.INTERRUPTING)
+    busy = session.phase in (RUNNING, INTERRUPTING)
     changes: Changes = {
         "turn": None,
-        "phase": Phase.IDLE if busy else session.phase,
-        "zombie": TurnId(body["turn_id"]) if body["zombie"] else session.zombie,
+        "phase": IDLE if busy else session.phase,
+        "zombie": body["turn_id"] if body["zombie"] else session.zombie,
         "messages": session.messages + body["messages"],
         "wall_seconds": session.wall_seconds + body["seconds"],
         "last_active_at": fact.at,

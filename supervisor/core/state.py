@@ -21,7 +21,15 @@ from .ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
 from .limits import Limits, Lineage, Terms
 from .permissions import Permissions
 from .session_values import (
+    IDLE,
+    INTERRUPTING,
     NO_USAGE,
+    RESTARTING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    SUSPENDED,
     CallInterrupt,
     Decision,
     Failure,
@@ -40,8 +48,16 @@ from .session_values import (
 )
 
 __all__ = [
+    "IDLE",
+    "INTERRUPTING",
     "NO_TREE_STATE",
     "NO_USAGE",
+    "RESTARTING",
+    "RUNNING",
+    "STARTING",
+    "STOPPED",
+    "STOPPING",
+    "SUSPENDED",
     "Agent",
     "CallInterrupt",
     "Capabilities",
@@ -69,7 +85,7 @@ __all__ = [
     "WhenBusy",
 ]
 
-_INACTIVE: Final = frozenset({Phase.SUSPENDED, Phase.STOPPED})
+_INACTIVE: Final = frozenset({SUSPENDED, STOPPED})
 
 
 @attrs.frozen
@@ -251,7 +267,7 @@ class SessionState:
     permissions: Permissions = Permissions()
     rules: tuple[PermissionRule, ...] = ()
 
-    phase: Phase = Phase.STARTING
+    phase: Phase = STARTING
     archived: bool = False
     # Invariant: set from the request to stop until the session is started again.
     stopping: Stopping | None = None

@@ -12,7 +12,12 @@ from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.numbered_fact import AnyRecord, as_record
 from supervisor.core.receipts import TurnResult
 from supervisor.core.records import Delta
-from supervisor.core.state import NO_USAGE, Phase, SessionState, Usage
+from supervisor.core.state import (
+    NO_USAGE,
+    STOPPED,
+    SessionState,
+    Usage,
+)
 from supervisor.store.port import Store
 
 from .feed import Watcher
@@ -201,7 +206,7 @@ class Subscribers:
                 self._waits.remove(wait)
                 wait.session = session
                 wait.happened.set()
-        if self._results and session.phase is Phase.STOPPED:
+        if self._results and session.phase is STOPPED:
             # The queued inputs of a stopped session run only after a resume.
             for group in self._results.values():
                 for pending in group:
