@@ -10,10 +10,11 @@ import attrs
 from .ids import InputId, SessionId, SessionKey, TurnId
 from .limits import Ladder, Lifetime, Limits, Lineage, OnEnd, OnStall, Restart, Terms
 from .permissions import RIGHTS, Permissions, root_permissions
-from .records import Fact, message_kind
+from .records import message_kind
 from .session_values import SessionKind, WhenBusy
 
 if TYPE_CHECKING:
+    from .facts import Fact
     from .state import SessionState
 
 
@@ -118,7 +119,8 @@ def create(
 
     `messages` is the history that a fork starts with.
     """
-    from .fold import fold, initial_state  # noqa: PLC0415 - short commands import `Message`
+    from .facts import Fact  # noqa: PLC0415 - short commands import `Message`
+    from .fold import fold, initial_state  # noqa: PLC0415 - as above
 
     facts = [Fact("session_created", at, _created_body(plan))]
     session = initial_state(session_id, facts[0])

@@ -15,11 +15,12 @@ from typing import Final, TypeVar
 import attrs
 
 from . import fold_turns
+from .facts import Fact, fact_of
 from .fold_turns import changed_turn
 from .ids import SessionId, SessionKey
 from .limits import Ladder, Limits, Lineage, Restart, Terms
 from .permissions import Permissions
-from .records import Body, Changes, Fact, Record, RecordKind
+from .records import Body, Changes, Record, RecordKind
 from .state import (
     Agent,
     Capabilities,
@@ -38,9 +39,9 @@ def replay(records: Iterable[Record]) -> SessionState | None:
     session: SessionState | None = None
     for record in records:
         if session is None:
-            session = initial_state(record.session_id, record.fact)
+            session = initial_state(record.session_id, fact_of(record))
         else:
-            session = fold(session, record.fact)
+            session = fold(session, fact_of(record))
     return session
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import attrs
 
+from .facts import Fact
 from .ids import CallId, RequestId
-from .records import MAX_NEWS_CHARS, MAX_TITLE_CHARS, Body, Changes, Fact
+from .records import MAX_NEWS_CHARS, MAX_TITLE_CHARS, Body, Changes
 from .state import (
     IDLE,
     INTERRUPTING,

@@ -23,8 +23,8 @@ from typing import Any, Final, TextIO, TypeAlias
 
 import orjson
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.log_content import Content, error_content, reveal, revealed_arguments
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.redaction import REDACTED, redact
 from supervisor.core.text import printable
 

@@ -15,8 +15,8 @@ from trio_util import periodic
 
 from actors import ActorError
 from supervisor.api.drain import DrainState
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.handles.supervisor import Supervisor
 from supervisor.telemetry import Metrics, MetricsSnapshot, RecordMeter, measure_lag
 

@@ -18,9 +18,9 @@ import trio
 
 from actors import Ask, Ref
 from supervisor.core.errors import StoreDegraded
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, Node
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.state import Phase, Usage
 from supervisor.core.validation import check_integer, check_seconds
 from supervisor.sessions.admission import Admission

@@ -16,10 +16,10 @@ from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.creation import Message, SpawnOptions
 from supervisor.core.errors import NotStorable
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Ladder
 from supervisor.core.log_content import error_content
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.permissions import Permissions
 from supervisor.core.state import Decision, SessionState, Usage
 from supervisor.core.workspace_root import WorkspaceRoot

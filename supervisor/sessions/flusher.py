@@ -17,7 +17,7 @@ from trio_util import RepeatedEvent
 
 from actors import Ref
 from supervisor.core.errors import SupervisorError
-from supervisor.core.numbered_fact import NumberedFact
+from supervisor.core.facts import NumberedFact
 from supervisor.store.pending import PendingWrite, WriteThrottle
 from supervisor.store.port import Write
 from supervisor.store.writer_messages import CommitAll

@@ -13,7 +13,7 @@ from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.session_values import Decision
 
 if TYPE_CHECKING:
-    from supervisor.core.numbered_fact import AnyRecord
+    from supervisor.core.facts import AnyRecord
     from supervisor.core.state import SessionState
 
 # Number of answered requests remembered, to tell a second answer from an unknown id.

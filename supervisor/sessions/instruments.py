@@ -13,8 +13,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.numbered_fact import AnyRecord
 
 logger = logging.getLogger("supervisor")
 

@@ -20,9 +20,9 @@ import trio
 
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core.errors import OutputTooLarge
+from supervisor.core.facts import AnyRecord, Fact, NumberedFact, number_in_log
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.numbered_fact import AnyRecord, NumberedFact, number_in_log
-from supervisor.core.records import Delta, Fact, StreamedKind
+from supervisor.core.records import Delta, StreamedKind
 from supervisor.core.text import TurnOutput
 
 from .clock import ActiveClock, in_order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from supervisor.core.numbered_fact import AnyRecord
+from supervisor.core.facts import AnyRecord
 from supervisor.core.state import SessionState
 
 from .feed import GlobalFeeds

@@ -18,7 +18,7 @@ from actors import Actor, ActorStopped, Later, StopActor
 from supervisor.core import events as ev
 from supervisor.core.degraded import reduces_activity
 from supervisor.core.errors import Fenced
-from supervisor.core.numbered_fact import AnyRecord
+from supervisor.core.facts import AnyRecord
 from supervisor.core.state import SessionState
 from supervisor.core.step import Refused, Reply
 from supervisor.core.table import decide

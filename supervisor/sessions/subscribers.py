@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 import trio
 
 from supervisor.core.errors import InputRefused, SessionNotActive, SupervisorError
+from supervisor.core.facts import AnyRecord, as_record
 from supervisor.core.ids import InputId, SessionId, TurnId
-from supervisor.core.numbered_fact import AnyRecord, as_record
 from supervisor.core.receipts import TurnResult
 from supervisor.core.records import Delta
 from supervisor.core.state import (

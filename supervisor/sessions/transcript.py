@@ -9,8 +9,8 @@ import attrs
 
 from supervisor.core.creation import Message
 from supervisor.core.errors import NotStorable
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import TurnId
-from supervisor.core.numbered_fact import AnyRecord
 
 
 def messages_from_records(records: Iterable[AnyRecord]) -> list[Message]:

@@ -23,9 +23,9 @@ from cattrs import Converter
 from cattrs.fns import identity
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
 from supervisor.core.limits import Limits, Lineage, Terms
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
 from supervisor.core.state import NO_TREE_STATE, Agent, SessionState, Usage

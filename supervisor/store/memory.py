@@ -13,8 +13,8 @@ from typing import TypeAlias
 import trio
 
 from supervisor.core.errors import ConfigError, NotStorable, SupervisorError
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.steady_time import ClockReading
 
 from .codec import compact, encode, encode_record, encode_row

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, Protocol
 import attrs
 
 from supervisor.core.errors import SupervisorError
+from supervisor.core.facts import AnyRecord
 from supervisor.core.frozen_struct import FrozenStruct
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.info import Badge
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.steady_time import ClockReading

@@ -7,8 +7,8 @@ from math import isfinite
 from typing import Final
 
 from supervisor.core.errors import Fenced, NotStorable
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.numbered_fact import AnyRecord
 
 from .codec import SIMPLE_TYPES, check_plain
 from .port import Write

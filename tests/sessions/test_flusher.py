@@ -10,8 +10,8 @@ import trio
 from actors import open_actors
 from actors.testing import VirtualClock, settle
 from supervisor.core.errors import SupervisorError
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.records import Record
 from supervisor.sessions.flusher import OutputFlusher
 from supervisor.sessions.log import PART_SECONDS

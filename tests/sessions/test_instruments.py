@@ -6,7 +6,7 @@ import pytest
 
 import supervisor
 from supervisor import Supervisor
-from supervisor.core.numbered_fact import AnyRecord, as_record
+from supervisor.core.facts import AnyRecord, as_record
 from supervisor.sessions.instruments import Instruments
 
 

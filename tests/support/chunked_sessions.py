@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import InputId, SessionId
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.records import Record
 from supervisor.store.memory import MemoryStore
 from supervisor.store.port import Store, Unfinished, Write

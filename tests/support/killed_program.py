@@ -24,8 +24,8 @@ import supervisor
 from actors.testing import settle
 from supervisor import Record, Restart, Session, Settings, Supervisor
 from supervisor.core.errors import StoreDegraded, SupervisorError
+from supervisor.core.facts import as_record
 from supervisor.core.fold import replay
-from supervisor.core.numbered_fact import as_record
 from supervisor.sessions import clock
 from supervisor.store.port import Write
 from supervisor.store.sqlite import store as sqlite

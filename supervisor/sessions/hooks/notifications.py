@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.info import badge_of
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.state import SessionState
 
 from .dispatch import Hooks

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.store.port import Unfinished, Write
 from supervisor.store.tokenizer import INDEXED_KINDS, index_text, index_tokens
 from supervisor.store.write_checks import (

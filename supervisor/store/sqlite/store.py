@@ -18,8 +18,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 import trio
 
 from supervisor.core.errors import ConfigError, SupervisorError
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.numbered_fact import AnyRecord
 from supervisor.core.steady_time import ClockReading
 from supervisor.core.store_finding import StoreFinding
 from supervisor.store.port import (

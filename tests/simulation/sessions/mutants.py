@@ -17,8 +17,8 @@ from supervisor.core import agent_events, table
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import SupervisorError
-from supervisor.core.numbered_fact import NumberedFact
-from supervisor.core.records import Fact, Item
+from supervisor.core.facts import Fact, NumberedFact
+from supervisor.core.records import Item
 from supervisor.core.rules import (
     agents,
     input_queue,

@@ -12,8 +12,8 @@ import pytest
 import supervisor.runtime
 from supervisor import Phase, Record
 from supervisor.core.errors import SupervisorError
+from supervisor.core.facts import as_record
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.numbered_fact import as_record
 from supervisor.core.state import SessionState as Row
 from supervisor.store.codec import decode
 from supervisor.store.memory import MemoryStore

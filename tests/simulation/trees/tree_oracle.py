@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from supervisor import Phase, Record
-from supervisor.core.numbered_fact import as_record
+from supervisor.core.facts import as_record
 from supervisor.core.tree.node import TreeNode
 from supervisor.handles.parts import Parts
 from supervisor.store.port import Write
