@@ -49,6 +49,7 @@ from .session_values import (
 
 __all__ = [
     "IDLE",
+    "INACTIVE",
     "INTERRUPTING",
     "NO_TREE_STATE",
     "NO_USAGE",
@@ -85,7 +86,8 @@ __all__ = [
     "WhenBusy",
 ]
 
-_INACTIVE: Final = frozenset({SUSPENDED, STOPPED})
+# The phases in which a session does nothing until it receives a request.
+INACTIVE: Final = frozenset({SUSPENDED, STOPPED})
 
 
 @attrs.frozen
@@ -327,7 +329,7 @@ class SessionState:
     @property
     def is_inactive(self) -> bool:
         """True if the session does nothing until it receives a request."""
-        return self.phase in _INACTIVE
+        return self.phase in INACTIVE
 
     def find_input(self, input_id: InputId) -> PendingInput | None:
         """Return the input with that id, or None if it is settled or unknown."""

@@ -19,6 +19,7 @@ from supervisor.core.errors import SpawnRefused, SupervisorError
 from supervisor.core.ids import SessionId
 from supervisor.core.state import (
     IDLE,
+    INACTIVE,
     STOPPED,
     STOPPING,
     SUSPENDED,
@@ -196,7 +197,7 @@ class Admission:
         turn_slots_full = self._turn_slots_full(run)
         comes_back = session.phase is STOPPED and kind in _RESUMING_EVENTS
         ends_a_turn = kind in _TURN_ENDING_EVENTS
-        leaving = self._services.is_shutting_down
+        leaving = self._services.run_state.is_shutting_down
         if member is None and not (turn_slots_full or comes_back or leaving or ends_a_turn):
             return EMPTY_TREE_VIEW
         now = self._services.clock.loop_time()
@@ -261,7 +262,7 @@ class Admission:
         known = self.tree.find(session.id)
         limits = known.limits if known is not None else session.limits
         member = self.tree.apply(session, self._services.clock.loop_time)
-        if session.is_inactive:
+        if session.phase in INACTIVE:
             self.process_freed.set()
         if session.inputs or self._turn_queue:
             self._update_turn_queue(session)
