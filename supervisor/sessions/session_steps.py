@@ -19,7 +19,7 @@ from supervisor.core import events as ev
 from supervisor.core.degraded import reduces_activity
 from supervisor.core.errors import Fenced
 from supervisor.core.facts import AnyRecord
-from supervisor.core.state import SessionState
+from supervisor.core.state import INACTIVE, SessionState
 from supervisor.core.step import Refused, Reply
 from supervisor.core.table import decide
 from supervisor.core.tree.admission import EMPTY_TREE_VIEW
@@ -254,7 +254,7 @@ class SessionSteps(Actor):
 
     def _may_stop(self) -> bool:
         return (
-            self.session.is_inactive
+            self.session.phase in INACTIVE
             and self.agent_runner.has_no_agent
             and not self._has_degraded_steps
             and self.session.zombie is None
