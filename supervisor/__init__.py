@@ -68,7 +68,15 @@ if TYPE_CHECKING:
     from .core.receipts import InterruptReport, Receipt, TurnResult
     from .core.records import Delta, Gap, Item, Record
     from .core.scopes import Scope, ToolCall, TurnScope
-    from .core.state import Decision, Failure, PermissionRule, Phase, Spending, Usage, WhenBusy
+    from .core.session_values import (
+        Decision,
+        Failure,
+        PermissionRule,
+        Phase,
+        Spending,
+        Usage,
+        WhenBusy,
+    )
     from .core.store_finding import StoreFinding
     from .drivers.acp.agent import AcpAgent, acp, scripted_process
     from .drivers.command.agent import CommandAgent, command
@@ -178,7 +186,7 @@ _MODULES: Final = {
         "ToolCall",
         "TurnScope",
     ),
-    "core.state": (
+    "core.session_values": (
         "Decision",
         "Failure",
         "PermissionRule",

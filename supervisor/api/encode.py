@@ -18,7 +18,7 @@ from supervisor.core.info import Info, Node
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
-from supervisor.core.state import Spending, Usage
+from supervisor.core.session_values import Spending, Usage
 
 # Items encoded between two checkpoints, so that other tasks run.
 _ITEMS_PER_CHECKPOINT: Final = 100

@@ -23,7 +23,7 @@ import attrs
 from supervisor.config import Settings
 from supervisor.core import validation
 from supervisor.core.errors import ConfigError, SupervisorError, short_repr
-from supervisor.core.state import Decision
+from supervisor.core.session_values import Decision
 from supervisor.decode import (
     MAX_INVALID_FIELDS,
     Check,

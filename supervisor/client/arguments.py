@@ -15,7 +15,7 @@ from supervisor.api.params import BODY_CONSTRAINTS
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.limits import Lifetime, Limits, OnEnd
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
-from supervisor.core.state import WhenBusy
+from supervisor.core.session_values import WhenBusy
 from supervisor.core.validation import (
     check_bool,
     check_child_ttl_seconds,

@@ -13,7 +13,7 @@ from supervisor.core.limits import MAX_INT64, Lifetime, Limits, OnEnd
 from supervisor.core.receipts import InterruptReport, TurnResult
 from supervisor.core.records import Record
 from supervisor.core.scopes import Scope
-from supervisor.core.state import PermissionRule, Phase
+from supervisor.core.session_values import PermissionRule, Phase
 from supervisor.core.validation import check_choice, check_prompt
 from supervisor.handles.arguments import check_role
 from supervisor.handles.shapes import Options, Page, Role, TurnRecords, Why

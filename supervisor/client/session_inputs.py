@@ -9,7 +9,7 @@ from supervisor.api.problems import error_of
 from supervisor.core.errors import InputRefused, SupervisorError, short_repr
 from supervisor.core.ids import SessionId
 from supervisor.core.receipts import Receipt, TurnResult
-from supervisor.core.state import WhenBusy
+from supervisor.core.session_values import WhenBusy
 from supervisor.core.validation import check_integer, check_prompt, check_text
 from supervisor.handles.shapes import Input, InputState, Page
 

@@ -22,7 +22,7 @@ from supervisor.core.ids import SessionKey, parse_session_id
 from supervisor.core.info import Badge, Info, Node
 from supervisor.core.limits import Ladder, Limits, OnStall, Restart
 from supervisor.core.permissions import Permissions
-from supervisor.core.state import Decision, Phase
+from supervisor.core.session_values import Decision, Phase
 from supervisor.core.validation import check_choice, check_integer, check_key, check_text
 from supervisor.handles.arguments import (
     absolute_workspace,

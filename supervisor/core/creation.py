@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import attrs
 
-from .fold import fold, initial_state
 from .ids import InputId, SessionId, SessionKey, TurnId
 from .limits import Ladder, Lifetime, Limits, Lineage, OnEnd, OnStall, Restart, Terms
 from .permissions import RIGHTS, Permissions, root_permissions
-from .records import Fact, message_kind
-from .state import SessionKind, SessionState, WhenBusy
+from .records import message_kind
+from .session_values import SessionKind, WhenBusy
+
+if TYPE_CHECKING:
+    from .facts import Fact
+    from .state import SessionState
 
 
 class Options(TypedDict, total=False):
@@ -116,6 +119,9 @@ def create(
 
     `messages` is the history that a fork starts with.
     """
+    from .facts import Fact  # noqa: PLC0415 - short commands import `Message`
+    from .fold import fold, initial_state  # noqa: PLC0415 - as above
+
     facts = [Fact("session_created", at, _created_body(plan))]
     session = initial_state(session_id, facts[0])
     for message in messages:

@@ -15,11 +15,12 @@ from typing import Final, TypeVar
 import attrs
 
 from . import fold_turns
+from .facts import Fact, fact_of
 from .fold_turns import changed_turn
-from .ids import InputId, SessionId, SessionKey
+from .ids import SessionId, SessionKey
 from .limits import Ladder, Limits, Lineage, Restart, Terms
 from .permissions import Permissions
-from .records import Body, Changes, Fact, Record, RecordKind
+from .records import Body, Changes, Record, RecordKind
 from .state import (
     Agent,
     Capabilities,
@@ -38,15 +39,15 @@ def replay(records: Iterable[Record]) -> SessionState | None:
     session: SessionState | None = None
     for record in records:
         if session is None:
-            session = initial_state(record.session_id, record.fact)
+            session = initial_state(record.session_id, fact_of(record))
         else:
-            session = fold(session, record.fact)
+            session = fold(session, fact_of(record))
     return session
 
 
 def input_accepted(session: SessionState, body: Body, fact: Fact) -> Changes:
     waiting = PendingInput(
-        id=InputId(body["input_id"]),
+        id=body["input_id"],
         number=body["number"],
         text=body["text"],
         when_busy=body["when_busy"],
@@ -65,7 +66,7 @@ def input_changed(session: SessionState, body: Body, _: Fact) -> Changes:
     return {
         "inputs": _in_order(
             tuple(
-                attrs.evolve(waiting, **changed[waiting.id]) if waiting.id in changed else waiting
+                waiting.changed(**changed[waiting.id]) if waiting.id in changed else waiting
                 for waiting in session.inputs
             )
         )
@@ -245,9 +246,7 @@ def session_changed(session: SessionState, body: Body, __: Fact) -> Changes:
         if not body["stopping"]["after_turn"]:
             changes["phase"] = Phase.STOPPING
     if "verdict" in body:
-        changes["turn"] = changed_turn(
-            session, lambda turn: attrs.evolve(turn, verdict=body["verdict"])
-        )
+        changes["turn"] = changed_turn(session, lambda turn: turn.changed(verdict=body["verdict"]))
     if "news_read" in body:
         changes["family"] = attrs.evolve(session.family, news_read=body["news_read"])
     if "imported" in body:

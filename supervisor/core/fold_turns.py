@@ -6,15 +6,18 @@ from collections.abc import Callable
 
 import attrs
 
-from .ids import CallId, InputId, RequestId, TurnId
-from .records import MAX_NEWS_CHARS, MAX_TITLE_CHARS, Body, Changes, Fact
+from .facts import Fact
+from .ids import CallId, RequestId
+from .records import MAX_NEWS_CHARS, MAX_TITLE_CHARS, Body, Changes
 from .state import (
+    IDLE,
+    INTERRUPTING,
+    RUNNING,
     CallInterrupt,
     OpenCall,
     OpenRequest,
     OpenTurn,
     PermissionRule,
-    Phase,
     SessionState,
     Usage,
 )
@@ -33,13 +36,13 @@ def missed_message(session: SessionState) -> Changes:
 
 def turn_started(session: SessionState, body: Body, fact: Fact) -> Changes:
     turn = OpenTurn(
-        id=TurnId(body["turn_id"]),
-        input_id=InputId(body["input_id"]),
+        id=body["turn_id"],
+        input_id=body["input_id"],
         source=body["source"],
         started_at=fact.at,
     )
     changes: Changes = {
-        "phase": Phase.RUNNING,
+        "phase": RUNNING,
         "turn": turn,
         "turns": session.turns + 1,
         "last_active_at": fact.at,
@@ -67,7 +70,7 @@ def agent_text(session: SessionState, body: Body, _: Fact) -> Changes | None:
 def tool_call(session: SessionState, body: Body, _: Fact) -> Changes:
     call = OpenCall(CallId(body["call_id"]), body["name"], cancellable=body["cancellable"])
     return {
-        "turn": changed_turn(session, lambda turn: attrs.evolve(turn, calls=(*turn.calls, call))),
+        "turn": changed_turn(session, lambda turn: turn.changed(calls=(*turn.calls, call))),
         "tool_calls": session.tool_calls + 1,
     }
 
@@ -75,7 +78,7 @@ def tool_call(session: SessionState, body: Body, _: Fact) -> Changes:
 def tool_ended(session: SessionState, body: Body, _: Fact) -> Changes:
     def without(turn: OpenTurn) -> OpenTurn:
         left = tuple(call for call in turn.calls if call.id != body["call_id"])
-        return attrs.evolve(turn, calls=left)
+        return turn.changed(calls=left)
 
     return {"turn": changed_turn(session, without)}
 
@@ -90,16 +93,14 @@ def permission_asked(session: SessionState, body: Body, fact: Fact) -> Changes:
         input=body["input"],
     )
     return {
-        "turn": changed_turn(
-            session, lambda turn: attrs.evolve(turn, requests=(*turn.requests, request))
-        )
+        "turn": changed_turn(session, lambda turn: turn.changed(requests=(*turn.requests, request)))
     }
 
 
 def permission_answered(session: SessionState, body: Body, _: Fact) -> Changes:
     def without(turn: OpenTurn) -> OpenTurn:
         left = tuple(asked for asked in turn.requests if asked.id != body["request_id"])
-        return attrs.evolve(turn, requests=left)
+        return turn.changed(requests=left)
 
     return {"turn": changed_turn(session, without)}
 
@@ -118,7 +119,7 @@ def usage(session: SessionState, body: Body, _: Fact) -> Changes:
     used = Usage(**body)
     return {
         "usage": session.usage + used,
-        "turn": changed_turn(session, lambda turn: attrs.evolve(turn, usage=turn.usage + used)),
+        "turn": changed_turn(session, lambda turn: turn.changed(usage=turn.usage + used)),
     }
 
 
@@ -128,11 +129,9 @@ def interrupted(session: SessionState, body: Body, _: Fact) -> Changes | None:
     if body["scope"] == "tool_call":
         # Records of release 0.1.0 do not have the field, and changed nothing.
         return _call_interrupted(session, body) if "unreachable" in body else None
-    changes: Changes = {
-        "turn": changed_turn(session, lambda turn: attrs.evolve(turn, step=body["step"]))
-    }
-    if session.phase is Phase.RUNNING:
-        changes["phase"] = Phase.INTERRUPTING
+    changes: Changes = {"turn": changed_turn(session, lambda turn: turn.changed(step=body["step"]))}
+    if session.phase is RUNNING:
+        changes["phase"] = INTERRUPTING
     return changes
 
 
@@ -144,29 +143,29 @@ def _call_interrupted(session: SessionState, body: Body) -> Changes:
             attrs.evolve(call, interrupt=interrupt) if call.id == body["call_id"] else call
             for call in turn.calls
         )
-        return attrs.evolve(turn, calls=tuple(calls))
+        return turn.changed(calls=tuple(calls))
 
     return {"turn": changed_turn(session, with_interrupt)}
 
 
 def quiet(session: SessionState, _: Body, __: Fact) -> Changes:
-    return {"turn": changed_turn(session, lambda turn: attrs.evolve(turn, silence="quiet"))}
+    return {"turn": changed_turn(session, lambda turn: turn.changed(silence="quiet"))}
 
 
 def stalled(session: SessionState, _: Body, __: Fact) -> Changes:
-    return {"turn": changed_turn(session, lambda turn: attrs.evolve(turn, silence="stalled"))}
+    return {"turn": changed_turn(session, lambda turn: turn.changed(silence="stalled"))}
 
 
 def progress_resumed(session: SessionState, _: Body, __: Fact) -> Changes:
-    return {"turn": changed_turn(session, lambda turn: attrs.evolve(turn, silence=None))}
+    return {"turn": changed_turn(session, lambda turn: turn.changed(silence=None))}
 
 
 def turn_ended(session: SessionState, body: Body, fact: Fact) -> Changes:
-    busy = session.phase in (Phase.RUNNING, Phase.INTERRUPTING)
+    busy = session.phase in (RUNNING, INTERRUPTING)
     changes: Changes = {
         "turn": None,
-        "phase": Phase.IDLE if busy else session.phase,
-        "zombie": TurnId(body["turn_id"]) if body["zombie"] else session.zombie,
+        "phase": IDLE if busy else session.phase,
+        "zombie": body["turn_id"] if body["zombie"] else session.zombie,
         "messages": session.messages + body["messages"],
         "wall_seconds": session.wall_seconds + body["seconds"],
         "last_active_at": fact.at,

@@ -15,9 +15,9 @@ from typing import Final
 from .agent_events import AgentClosed, SupervisorRestarted
 from .creation import SessionSpec, grants_body
 from .events import Event, StopRequested
+from .facts import Fact, number_facts
 from .fold import fold, initial_state
 from .ids import SessionId, TurnId
-from .records import Fact, number_facts
 from .state import Phase, SessionState
 from .table import decide
 from .text import TurnOutput, turn_output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
@@ -11,8 +11,11 @@ from .endings import ENDINGS
 from .ids import SessionId, TurnId
 from .limits import Limits
 from .permissions import Permissions
-from .state import Failure, Phase, SessionKind, SessionState, Spending, Usage
+from .session_values import Failure, Phase, SessionKind, Spending, Usage
 from .validation import replace_controls
+
+if TYPE_CHECKING:
+    from .state import SessionState
 
 Badge: TypeAlias = Literal[
     "failed",

@@ -5,8 +5,8 @@ Rule 2: a body is plain data that JSON can carry; folding needs no other data.
 Rule 3: output of an agent within a turn (text, thoughts, updates) changes no row, because it is
         written while decisions wait for their commit.
 
-A record is a fact with a number; records are stored, published and replayed. A new kind needs a
-fold (`fold.py` or `fold_turns.py`), a sentence in `store/export/items.py` and in
+A record is a fact (`facts.py`) with a number; it is stored, published and replayed. A new kind
+needs a fold (`fold.py` or `fold_turns.py`), a sentence in `store/export/items.py` and in
 `cli/commands/log.py`, and a row in `docs/reference/records.md`.
 
 `BODY_FIELDS` lists the fields of each kind that imports, repairs and start-up check before they
@@ -20,8 +20,8 @@ do not have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -87,20 +87,7 @@ def message_kind(role: Literal["user", "agent"]) -> Literal["user_text", "agent_
     return "user_text" if role == "user" else "agent_text"
 
 
-class Fact(NamedTuple):
-    """One state change of a step; a fact with a number is a record."""
-
-    kind: RecordKind
-    at: float
-    body: Body
-    turn: TurnId | None = None
-
-    def with_body(self, body: Body) -> Fact:
-        """Return a copy with another body."""
-        return self._replace(body=body)
-
-
-# Without slots, as `Write`: a frozen object with slots takes 1.4 times as long to create.
+# Without slots, as `Receipt`: the store reads thousands.
 @attrs.frozen(slots=False)
 class Record:
     """One durable event of a session; `seq` counts from 1 without gaps."""
@@ -111,21 +98,6 @@ class Record:
     turn_id: TurnId | None
     kind: RecordKind
     body: Body
-
-    @property
-    def fact(self) -> Fact:
-        """The record without its number."""
-        return Fact(self.kind, self.at, self.body, self.turn_id)
-
-
-def number_facts(session_id: SessionId, facts: Iterable[Fact], *, after: int) -> tuple[Record, ...]:
-    """Return the facts as records, numbered from `after + 1`."""
-    return tuple(
-        [
-            Record(session_id, seq, at, turn, kind, body)
-            for seq, (kind, at, body, turn) in enumerate(facts, after + 1)
-        ]
-    )
 
 
 FieldTypes: TypeAlias = tuple[type, ...]

@@ -4,47 +4,90 @@ Rule 1: all classes are frozen; a state changes only by folding a fact (`fold.fo
 Rule 2: derived values are not stored: positions, badges and counts of waiting inputs are
         properties.
 Rule 3: a bounded field has its bound beside it.
+
+The values that answers to readers have too are in `session_values.py`, without msgspec.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 import attrs
 
 from .endings import Cause
+from .frozen_struct import FrozenStruct, known_to_attrs
 from .ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
-from .limits import MAX_INT64, Limits, Lineage, Terms
+from .limits import Limits, Lineage, Terms
 from .permissions import Permissions
+from .session_values import (
+    IDLE,
+    INTERRUPTING,
+    NO_USAGE,
+    RESTARTING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    SUSPENDED,
+    CallInterrupt,
+    Decision,
+    Failure,
+    InputOutcome,
+    LadderStep,
+    Outcome,
+    PermissionRule,
+    Phase,
+    SessionKind,
+    Silence,
+    Source,
+    Spending,
+    Steering,
+    Usage,
+    WhenBusy,
+)
 
-SessionKind: TypeAlias = Literal["user", "system", "coordinator", "spawned"]
-Source: TypeAlias = Literal["user", "parent", "child", "schedule", "hook", "peer"]
-WhenBusy: TypeAlias = Literal["queue", "steer", "interrupt", "reject"]
-Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "timed_out", "lost"]
-InputOutcome: TypeAlias = Literal["delivered", "steered", "cancelled", "expired", "failed"]
-Decision: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
-Steering: TypeAlias = Literal["native", "boundary", "none"]
-LadderStep: TypeAlias = Literal["ask", "close", "terminate", "kill"]
-CallInterrupt: TypeAlias = Literal["asked", "unreachable"]
-Silence: TypeAlias = Literal["quiet", "stalled"]
+__all__ = [
+    "IDLE",
+    "INACTIVE",
+    "INTERRUPTING",
+    "NO_TREE_STATE",
+    "NO_USAGE",
+    "RESTARTING",
+    "RUNNING",
+    "STARTING",
+    "STOPPED",
+    "STOPPING",
+    "SUSPENDED",
+    "Agent",
+    "CallInterrupt",
+    "Capabilities",
+    "Decision",
+    "Failure",
+    "InputOutcome",
+    "LadderStep",
+    "OpenCall",
+    "OpenRequest",
+    "OpenTurn",
+    "Outcome",
+    "PendingInput",
+    "PermissionRule",
+    "Phase",
+    "SavedAgent",
+    "SessionKind",
+    "SessionState",
+    "Silence",
+    "Source",
+    "Spending",
+    "Steering",
+    "Stopping",
+    "TreeState",
+    "Usage",
+    "WhenBusy",
+]
 
-
-class Phase(enum.StrEnum):
-    """The phases of a session. `archived` is a flag on a stopped session, not a phase."""
-
-    STARTING = "starting"
-    IDLE = "idle"
-    RUNNING = "running"
-    INTERRUPTING = "interrupting"
-    RESTARTING = "restarting"
-    SUSPENDED = "suspended"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-
-
-_INACTIVE: Final = frozenset({Phase.SUSPENDED, Phase.STOPPED})
+# The phases in which a session does nothing until it receives a request.
+INACTIVE: Final = frozenset({SUSPENDED, STOPPED})
 
 
 @attrs.frozen
@@ -84,36 +127,8 @@ class SavedAgent:
     untold: int | None = None  # not 0, so that older rows can be read
 
 
-@attrs.frozen
-class Failure:
-    """A failure: one of the twelve kinds, and a text."""
-
-    kind: str
-    detail: str
-
-
-@attrs.frozen
-class Usage:
-    """Numbers of tokens, and cost."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-
-    def __add__(self, other: Usage) -> Usage:
-        # Numbers that no store can keep are capped at the largest that every store can.
-        return Usage(
-            min(self.input_tokens + other.input_tokens, MAX_INT64),
-            min(self.output_tokens + other.output_tokens, MAX_INT64),
-            min(self.cost + other.cost, float(MAX_INT64)),
-        )
-
-
-NO_USAGE: Final = Usage()
-
-
-@attrs.frozen(slots=False)  # created in every turn, as `Record`
-class PendingInput:
+@known_to_attrs
+class PendingInput(FrozenStruct):
     """An accepted input that is not settled yet.
 
     `number` is the order of acceptance over all modes; moving an input changes it. A
@@ -166,8 +181,8 @@ class OpenRequest:
     input: Mapping[str, object] | None = None
 
 
-@attrs.frozen(slots=False)  # created in every turn, as `Record`
-class OpenTurn:
+@known_to_attrs
+class OpenTurn(FrozenStruct):
     """The turn in progress; at most one at any instant.
 
     `step` is the last ladder step of an interrupt, None while there is none. `silence` is the last
@@ -192,15 +207,6 @@ class OpenTurn:
 
 
 @attrs.frozen
-class PermissionRule:
-    """A stored decision for all further requests of a tool."""
-
-    id: RequestId
-    tool: str
-    decision: Literal["allow_always", "reject_always"]
-
-
-@attrs.frozen
 class Stopping:
     """A requested stop: its cause, and whether the running turn may end first.
 
@@ -212,24 +218,6 @@ class Stopping:
     after_turn: bool = False
     agent_closed: bool = False
     failure: Failure | None = None
-
-
-@attrs.frozen
-class Spending:
-    """Usage that budgets count: turns started, tokens, cost, and the seconds that turns ran."""
-
-    turns: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-    wall_seconds: float = 0.0
-
-    def __add__(self, other: Spending) -> Spending:
-        return Spending(
-            min(self.turns + other.turns, MAX_INT64),
-            min(self.tokens + other.tokens, MAX_INT64),
-            min(self.cost + other.cost, float(MAX_INT64)),
-            self.wall_seconds + other.wall_seconds,
-        )
 
 
 @attrs.frozen
@@ -281,7 +269,7 @@ class SessionState:
     permissions: Permissions = Permissions()
     rules: tuple[PermissionRule, ...] = ()
 
-    phase: Phase = Phase.STARTING
+    phase: Phase = STARTING
     archived: bool = False
     # Invariant: set from the request to stop until the session is started again.
     stopping: Stopping | None = None
@@ -341,7 +329,7 @@ class SessionState:
     @property
     def is_inactive(self) -> bool:
         """True if the session does nothing until it receives a request."""
-        return self.phase in _INACTIVE
+        return self.phase in INACTIVE
 
     def find_input(self, input_id: InputId) -> PendingInput | None:
         """Return the input with that id, or None if it is settled or unknown."""

@@ -14,11 +14,12 @@ from typing import Any, TypeAlias
 from .effects import Effect
 from .errors import SessionNotActive, SupervisorError
 from .events import Event, RequestEvent
+from .facts import Fact
 from .fold import FOLDS
 from .frozen_struct import FrozenStruct
 from .ids import CallId, TurnId
 from .receipts import InterruptReport, Receipt
-from .records import DecidedKind, Fact
+from .records import DecidedKind
 from .state import SessionState
 from .tree.tree_interrupt import TreeInterrupt
 
@@ -100,11 +101,12 @@ class Draft:
             turn = body["turn_id"]
         else:
             turn = None if state.turn is None else state.turn.id
-        fact = Fact(kind, event.at, body, turn)
+        at = event.at
+        fact = Fact(kind, at, body, turn)
         facts.append(fact)
         changes = FOLDS[kind](state, body, fact)
         if changes is not None:
-            changes["updated_at"] = event.at
+            changes["updated_at"] = at
             state.__dict__.update(changes)
 
     def do(self, *effects: Effect) -> None:

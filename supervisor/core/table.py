@@ -28,14 +28,21 @@ from .rules import (
     stopping,
     turns,
 )
-from .state import Phase, SessionState
+from .state import (
+    IDLE,
+    INTERRUPTING,
+    RESTARTING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    SUSPENDED,
+    Phase,
+    SessionState,
+)
 from .step import Draft, Step
 
 Rule: TypeAlias = Callable[[Draft, Any], None]
-
-STARTING, IDLE, RUNNING = Phase.STARTING, Phase.IDLE, Phase.RUNNING
-INTERRUPTING, RESTARTING, SUSPENDED = Phase.INTERRUPTING, Phase.RESTARTING, Phase.SUSPENDED
-STOPPING, STOPPED = Phase.STOPPING, Phase.STOPPED
 
 
 @attrs.frozen

@@ -23,8 +23,8 @@ from typing import Any, Final, TextIO, TypeAlias
 
 import orjson
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.log_content import Content, error_content, reveal, revealed_arguments
-from supervisor.core.records import Record
 from supervisor.core.redaction import REDACTED, redact
 from supervisor.core.text import printable
 
@@ -328,10 +328,10 @@ _KNOWN_STOP_REASONS: Final = frozenset(
 class EventLog:
     """Logs records after their commit; the daemon calls it with each record."""
 
-    def __init__(self, agent_of: Callable[[Record], str | None]) -> None:
+    def __init__(self, agent_of: Callable[[AnyRecord], str | None]) -> None:
         self._agent_of = agent_of
 
-    def log_record(self, record: Record) -> None:
+    def log_record(self, record: AnyRecord) -> None:
         """Log the record if its kind is of interest to operators."""
         kind, body = record.kind, record.body
         known = _RECORD_LINES.get(kind)

@@ -15,8 +15,8 @@ from trio_util import periodic
 
 from actors import ActorError
 from supervisor.api.drain import DrainState
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.records import Record
 from supervisor.handles.supervisor import Supervisor
 from supervisor.telemetry import Metrics, MetricsSnapshot, RecordMeter, measure_lag
 
@@ -73,7 +73,7 @@ class DaemonMetrics:
             for actor, seconds in (await self._inside.ping(timeout_seconds=math.inf)).items():
                 self.metrics.mailbox_wait_seconds.labels(actor).observe(seconds)
 
-    def _on_record(self, record: Record) -> None:
+    def _on_record(self, record: AnyRecord) -> None:
         if record.kind == "session_created":
             self._sessions += 1
         agent = self._inside.agent_of(record) or _UNKNOWN_AGENT

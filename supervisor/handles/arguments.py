@@ -14,7 +14,7 @@ from supervisor.core.info import Badge
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import RIGHTS, Permissions
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
-from supervisor.core.state import Phase
+from supervisor.core.session_values import Phase
 from supervisor.core.validation import (
     MAX_INTEGER,
     check_choice,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
 
@@ -12,9 +12,11 @@ from supervisor.core.info import Badge
 from supervisor.core.receipts import TurnResult
 from supervisor.core.records import Record
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
-from supervisor.core.state import PendingInput
 
 from .page import Page
+
+if TYPE_CHECKING:
+    from supervisor.core.state import PendingInput
 
 __all__ = [
     "Input",

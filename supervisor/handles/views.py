@@ -18,9 +18,9 @@ import trio
 
 from actors import Ask, Ref
 from supervisor.core.errors import StoreDegraded
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info, Node
-from supervisor.core.records import Record
 from supervisor.core.state import Phase, Usage
 from supervisor.core.validation import check_integer, check_seconds
 from supervisor.sessions.admission import Admission
@@ -220,7 +220,7 @@ class Introspection:
         line = f"{live} sessions live, {self.running_turns()} turns run"
         return line if problem is None else f"{line}; {problem}"
 
-    def agent_of(self, record: Record) -> str | None:
+    def agent_of(self, record: AnyRecord) -> str | None:
         """Return the agent of a record's session, None if that agent is not registered."""
         if record.kind == "session_created":
             name = record.body.get("agent")

@@ -17,7 +17,14 @@ from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.errors import SpawnRefused, SupervisorError
 from supervisor.core.ids import SessionId
-from supervisor.core.state import Phase, SessionState
+from supervisor.core.state import (
+    IDLE,
+    INACTIVE,
+    STOPPED,
+    STOPPING,
+    SUSPENDED,
+    SessionState,
+)
 from supervisor.core.tree.admission import (
     EMPTY_TREE_VIEW,
     AdmissionRequest,
@@ -188,9 +195,9 @@ class Admission:
         tree, kind = self.tree, type(event)
         member, run = tree.find(session.id), tree.turn_slots.get(session.id)
         turn_slots_full = self._turn_slots_full(run)
-        comes_back = session.phase is Phase.STOPPED and kind in _RESUMING_EVENTS
+        comes_back = session.phase is STOPPED and kind in _RESUMING_EVENTS
         ends_a_turn = kind in _TURN_ENDING_EVENTS
-        leaving = self._services.is_shutting_down
+        leaving = self._services.run_state.is_shutting_down
         if member is None and not (turn_slots_full or comes_back or leaving or ends_a_turn):
             return EMPTY_TREE_VIEW
         now = self._services.clock.loop_time()
@@ -221,7 +228,7 @@ class Admission:
 
     def _dependent_count(self, member: TreeNode, session: SessionState) -> int:
         """Return the number of with_parent children that must stop before this session can."""
-        if not self._services.health.is_degraded or session.phase is not Phase.STOPPING:
+        if not self._services.health.is_degraded or session.phase is not STOPPING:
             return member.dependent_count
         # All were ordered to stop. A child that is only admitted does nothing until its creation is
         # written, and then finds its parent stopped: the parent need not wait for it.
@@ -247,7 +254,7 @@ class Admission:
     def reserve(self, session: SessionState) -> None:
         """Reserve what the state needs, before it is committed."""
         member = self.tree.reserve(session, self._services.clock.loop_time)
-        if member is not None and member.parent is not None and session.phase is Phase.STOPPED:
+        if member is not None and member.parent is not None and session.phase is STOPPED:
             self._wake_next_to_stop(member.parent)
 
     def apply(self, session: SessionState) -> None:
@@ -255,7 +262,7 @@ class Admission:
         known = self.tree.find(session.id)
         limits = known.limits if known is not None else session.limits
         member = self.tree.apply(session, self._services.clock.loop_time)
-        if session.is_inactive:
+        if session.phase in INACTIVE:
             self.process_freed.set()
         if session.inputs or self._turn_queue:
             self._update_turn_queue(session)
@@ -292,7 +299,7 @@ class Admission:
     # Turns ---------------------------------------------------------------------------------
 
     def _update_turn_queue(self, session: SessionState) -> None:
-        waits = session.phase is Phase.IDLE and wants_turn(session)
+        waits = session.phase is IDLE and wants_turn(session)
         if waits and session.id not in self.tree.turn_slots:
             self._turn_queue.setdefault(session.id)
         elif self._turn_queue:
@@ -310,7 +317,7 @@ class Admission:
     # Child slots ---------------------------------------------------------------------------
 
     def _update_slot_queue(self, parent: TreeNode, session: SessionState) -> None:
-        if session.phase is Phase.SUSPENDED and session.inputs:
+        if session.phase is SUSPENDED and session.inputs:
             self._slot_queue.setdefault(parent.id, {}).setdefault(session.id)
         elif parent.id in self._slot_queue:
             self._leave_slot_queue(parent.id, session.id)

@@ -16,11 +16,11 @@ from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.creation import Message, SpawnOptions
 from supervisor.core.errors import NotStorable
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Ladder
 from supervisor.core.log_content import error_content
 from supervisor.core.permissions import Permissions
-from supervisor.core.records import Record
 from supervisor.core.state import Decision, SessionState, Usage
 from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity
@@ -42,7 +42,7 @@ from .writer_requests import ask_repeatedly
 logger = logging.getLogger("supervisor")
 
 
-def news_from_record(record: Record) -> News:
+def news_from_record(record: AnyRecord) -> News:
     """Return the news in a child_started or child_ended record of a parent."""
     body = record.body
     ended = record.kind == "child_ended"
@@ -342,9 +342,9 @@ class SessionDriverContext:
         if family.news == family.news_read:
             subscribers.unread_news, subscribers.news_read = [], family.news_read
             return
-        news: list[Record] = []
+        news: list[AnyRecord] = []
 
-        def keep(record: Record) -> None:
+        def keep(record: AnyRecord) -> None:
             if record.kind in NEWS_KINDS:
                 news.append(record)
 

@@ -17,7 +17,7 @@ from trio_util import RepeatedEvent
 
 from actors import Ref
 from supervisor.core.errors import SupervisorError
-from supervisor.core.records import Record
+from supervisor.core.facts import NumberedFact
 from supervisor.store.pending import PendingWrite, WriteThrottle
 from supervisor.store.port import Write
 from supervisor.store.writer_messages import CommitAll
@@ -95,9 +95,9 @@ class OutputFlusher:
         with trio.move_on_at(due):
             await self._wake.wait()
 
-    def _collect(self) -> list[tuple[Log, tuple[Record, ...]]]:
+    def _collect(self) -> list[tuple[Log, tuple[NumberedFact, ...]]]:
         """Return the records of the next batch, and remove them from their logs."""
-        found: list[tuple[Log, tuple[Record, ...]]] = []
+        found: list[tuple[Log, tuple[NumberedFact, ...]]] = []
         until = trio.current_time() + EARLY_SECONDS
         room = MAX_BATCH_BYTES
         while room > 0 and len(found) < MAX_BATCH_SESSIONS:
@@ -120,7 +120,7 @@ class OutputFlusher:
                 self.flush_soon(log)  # after all others
         return found
 
-    async def _write(self, found: list[tuple[Log, tuple[Record, ...]]]) -> None:
+    async def _write(self, found: list[tuple[Log, tuple[NumberedFact, ...]]]) -> None:
         if not found:
             return
         writes = tuple(Write(records[0].session_id, log.epoch, records) for log, records in found)

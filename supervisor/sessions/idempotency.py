@@ -39,7 +39,7 @@ def with_stored_reply(write: Write, scope: str, idempotency: Idempotency | None)
         return write
     answer = {"session_id": write.session_id}
     kept = StoredReply(scope, idempotency.key, idempotency.fingerprint, answer)
-    return attrs.evolve(write, stored_reply=kept)
+    return write.changed(stored_reply=kept)
 
 
 async def find_stored_reply(store: Store, scope: str, idempotency: Idempotency) -> SessionId | None:

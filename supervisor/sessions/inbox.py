@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from supervisor.core.errors import PermissionConflict, PermissionNotFound, short_repr
 from supervisor.core.ids import RequestId, SessionId, TurnId
-from supervisor.core.records import Record
-from supervisor.core.state import Decision, SessionState
+from supervisor.core.session_values import Decision
+
+if TYPE_CHECKING:
+    from supervisor.core.facts import AnyRecord
+    from supervisor.core.state import SessionState
 
 # Number of answered requests remembered, to tell a second answer from an unknown id.
 MAX_ANSWERED: Final = 10_000
@@ -40,7 +43,7 @@ class Inbox:
         self._pending: dict[RequestId, PermissionRequest] = {}
         self._answered: OrderedDict[RequestId, str] = OrderedDict()
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: AnyRecord) -> None:
         """Add or remove a request by a permission_asked or permission_answered record."""
         body = record.body
         request_id = RequestId(body["request_id"])

@@ -13,12 +13,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.records import Record
 
 logger = logging.getLogger("supervisor")
 
-RecordCallback: TypeAlias = Callable[[Record], object]
+RecordCallback: TypeAlias = Callable[[AnyRecord], object]
 DeletionCallback: TypeAlias = Callable[[SessionId], object]
 # Called with the duration of a commit in seconds and the number of its writes.
 CommitCallback: TypeAlias = Callable[[float, int], object]
@@ -32,7 +32,7 @@ class Instruments:
         self.deletion_callbacks: list[DeletionCallback] = []
         self.commit_callbacks: list[CommitCallback] = []
 
-    def published(self, records: Sequence[Record]) -> None:
+    def published(self, records: Sequence[AnyRecord]) -> None:
         """Call the callbacks with records that are durable."""
         for take in self.record_callbacks:
             for record in records:

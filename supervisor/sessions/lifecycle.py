@@ -15,8 +15,8 @@ import trio
 from supervisor.core import events as ev
 from supervisor.core.creation import Message, SessionSpec, SpawnInput, create
 from supervisor.core.errors import NotStorable, SessionNotActive, SessionNotFound, StoreDegraded
+from supervisor.core.facts import number_facts
 from supervisor.core.ids import SessionId, SessionKey
-from supervisor.core.records import number_facts
 from supervisor.core.state import Phase, SessionState
 from supervisor.store.chunks import needs_chunks
 from supervisor.store.pending import PendingWrite

@@ -20,8 +20,9 @@ import trio
 
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core.errors import OutputTooLarge
+from supervisor.core.facts import AnyRecord, Fact, NumberedFact, number_in_log
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.records import Delta, Fact, Record, StreamedKind, number_facts
+from supervisor.core.records import Delta, StreamedKind
 from supervisor.core.text import TurnOutput
 
 from .clock import ActiveClock, in_order
@@ -91,7 +92,7 @@ class Log:
         self.last_at = 0.0  # stamp of the last record; see `in_order`
         # The records after `published_seq`, up to `last_seq`: not known to be durable.
         # None without records: most sessions are idle, and an empty list takes 56 bytes.
-        self._pending: list[Record] | None = None
+        self._pending: list[NumberedFact] | None = None
         # The output of the running turn; None if no turn runs.
         self.turn_buffer: TurnBuffer | None = None
         # Reports that the actor has not handled (None), each followed by the output after it.
@@ -106,7 +107,7 @@ class Log:
 
     # Decisions ----------------------------------------------------------------------------
 
-    def add_facts(self, facts: tuple[Fact, ...]) -> tuple[Record, ...]:
+    def add_facts(self, facts: tuple[Fact, ...]) -> tuple[NumberedFact, ...]:
         """Add the facts of a step as records; return all unsent records, for the caller to send."""
         added = facts if self._part is None else (self._take_part(self._part), *facts)
         if self.turn_buffer is not None:
@@ -118,12 +119,14 @@ class Log:
         self.sent_seq = self.last_seq
         return records
 
-    def _append(self, facts: tuple[Fact, ...], max_bytes: int | None = None) -> tuple[Record, ...]:
+    def _append(
+        self, facts: tuple[Fact, ...], max_bytes: int | None = None
+    ) -> tuple[NumberedFact, ...]:
         """Add the facts as records, which are not known to be durable; return the records.
 
         They count for all output that has no record, or for `max_bytes` of it.
         """
-        records = number_facts(self._session_id, facts, after=self.last_seq)
+        records = number_in_log(self._session_id, facts, after=self.last_seq)
         if not records:
             return records
         last, share = records[-1], self._share
@@ -136,7 +139,7 @@ class Log:
             share.mark(last.seq, max_bytes)
         return records
 
-    def withdraw(self, records: Sequence[Record], count: int) -> None:
+    def withdraw(self, records: Sequence[AnyRecord], count: int) -> None:
         """Take back the last `count` of these records; the others become unsent again.
 
         Allowed only while `last_seq` is the number of the last record, because a number is used
@@ -155,12 +158,12 @@ class Log:
             elif fact.kind == "turn_ended":
                 self.turn_buffer = None  # output of the turn is dropped from here on
 
-    def take_unsent(self) -> tuple[Record, ...]:
+    def take_unsent(self) -> tuple[NumberedFact, ...]:
         """Return the unsent records in order; all must be sent, or the numbers have a gap."""
         first, self.sent_seq = self.sent_seq - self.published_seq, self.last_seq
         return tuple((self._pending or ())[first:])
 
-    def take_some_unsent(self, max_bytes: int) -> tuple[tuple[Record, ...], int]:
+    def take_some_unsent(self, max_bytes: int) -> tuple[tuple[NumberedFact, ...], int]:
         """Return the first unsent records, at least one and about `max_bytes`, and their size."""
         pending, size = self._pending or [], 0
         first = end = self.sent_seq - self.published_seq

@@ -20,10 +20,11 @@ from supervisor.core.errors import (
     SupervisorError,
     short_repr,
 )
+from supervisor.core.facts import Fact, number_facts
 from supervisor.core.ids import SessionId
 from supervisor.core.imports import adopt_import
 from supervisor.core.info import Info, make_info, shown_title
-from supervisor.core.records import Fact, Record, number_facts
+from supervisor.core.records import Record
 from supervisor.core.state import Phase
 from supervisor.store.examine import readable_records
 from supervisor.store.export import ExportFormat, export
@@ -220,7 +221,7 @@ def _first_fact(
         began = imported.created_at if imported.created_at is not None else first
         _, (made, *_) = create(session_id, plan, at=min(began, first))
         return made
-    return created if agent is None else created.with_body({**created.body, "agent": agent})
+    return created if agent is None else created.changed(body={**created.body, "agent": agent})
 
 
 async def clean_up(

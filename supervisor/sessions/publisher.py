@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from supervisor.core.records import Record
+from supervisor.core.facts import AnyRecord
 from supervisor.core.state import SessionState
 
 from .feed import GlobalFeeds
@@ -38,7 +38,7 @@ class Publisher:
         self._feeds = feeds
         self._removals = removals
 
-    def publish(self, records: Sequence[Record], session: SessionState | None) -> None:
+    def publish(self, records: Sequence[AnyRecord], session: SessionState | None) -> None:
         """Publish durable records of one session; `session` is its state while it has an actor."""
         if self._instruments.record_callbacks:
             self._instruments.published(records)

@@ -21,9 +21,9 @@ import trio
 
 from actors import ActorStopped
 from supervisor.core.errors import SessionNotFound, StoreDegraded
+from supervisor.core.facts import number_facts
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.log_content import error_content
-from supervisor.core.records import number_facts
 from supervisor.core.recovery import RecoveryPlan, RecoveryStep, plan
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.table import decide

@@ -18,8 +18,8 @@ from actors import Actor, ActorStopped, Later, StopActor
 from supervisor.core import events as ev
 from supervisor.core.degraded import reduces_activity
 from supervisor.core.errors import Fenced
-from supervisor.core.records import Record
-from supervisor.core.state import SessionState
+from supervisor.core.facts import AnyRecord
+from supervisor.core.state import INACTIVE, SessionState
 from supervisor.core.step import Refused, Reply
 from supervisor.core.table import decide
 from supervisor.core.tree.admission import EMPTY_TREE_VIEW
@@ -211,7 +211,7 @@ class SessionSteps(Actor):
             return Refused(store_degraded(self._services.health))
         return self._adopt_degraded(decided, held)
 
-    def _withdraw_step(self, records: Sequence[Record], decided: int) -> None:
+    def _withdraw_step(self, records: Sequence[AnyRecord], decided: int) -> None:
         """Undo a step that is not written and has no later step."""
         self.log.withdraw(records, decided)
         if self.log.has_unsent:
@@ -254,7 +254,7 @@ class SessionSteps(Actor):
 
     def _may_stop(self) -> bool:
         return (
-            self.session.is_inactive
+            self.session.phase in INACTIVE
             and self.agent_runner.has_no_agent
             and not self._has_degraded_steps
             and self.session.zombie is None

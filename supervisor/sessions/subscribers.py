@@ -8,10 +8,16 @@ from typing import Final, TypeAlias
 import trio
 
 from supervisor.core.errors import InputRefused, SessionNotActive, SupervisorError
+from supervisor.core.facts import AnyRecord, as_record
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.receipts import TurnResult
-from supervisor.core.records import Delta, Record
-from supervisor.core.state import NO_USAGE, Phase, SessionState, Usage
+from supervisor.core.records import Delta
+from supervisor.core.state import (
+    NO_USAGE,
+    STOPPED,
+    SessionState,
+    Usage,
+)
 from supervisor.store.port import Store
 
 from .feed import Watcher
@@ -35,7 +41,7 @@ class StateWait:
         self.error: SupervisorError | None = None
 
 
-def result_from_record(record: Record) -> TurnResult:
+def result_from_record(record: AnyRecord) -> TurnResult:
     """Return the result of the turn that a `turn_ended` record ends."""
     body = record.body
     usage = body["usage"]
@@ -101,13 +107,13 @@ class PendingResult:
 _Results: TypeAlias = dict[InputId, list[PendingResult]]
 
 
-def _on_turn_started(results: _Results, record: Record) -> None:
+def _on_turn_started(results: _Results, record: AnyRecord) -> None:
     body = record.body
     for pending in results.get(body["input_id"], ()):
         pending.turn = body["turn_id"]
 
 
-def _on_turn_ended(results: _Results, record: Record) -> None:
+def _on_turn_ended(results: _Results, record: AnyRecord) -> None:
     turn = record.body["turn_id"]
     for group in results.values():
         for pending in group:
@@ -115,7 +121,7 @@ def _on_turn_ended(results: _Results, record: Record) -> None:
                 pending.settle(result_from_record(record))
 
 
-def _on_input_settled(results: _Results, record: Record) -> None:
+def _on_input_settled(results: _Results, record: AnyRecord) -> None:
     body = record.body
     outcome = body["outcome"]
     if outcome == "delivered":
@@ -134,14 +140,14 @@ def _on_input_settled(results: _Results, record: Record) -> None:
 
 
 # By kind of record: how a published record settles pending results, or names their turn.
-_SETTLE: Final[Mapping[str, Callable[[_Results, Record], None]]] = {
+_SETTLE: Final[Mapping[str, Callable[[_Results, AnyRecord], None]]] = {
     "turn_started": _on_turn_started,
     "input_settled": _on_input_settled,
     "turn_ended": _on_turn_ended,
 }
 
 
-def settle_from_records(pending: PendingResult, records: Iterable[Record]) -> None:
+def settle_from_records(pending: PendingResult, records: Iterable[AnyRecord]) -> None:
     """Settle the pending result from records that were published earlier."""
     results = {pending.input_id: [pending]}
     for record in records:
@@ -181,7 +187,7 @@ class Subscribers:
         # Loaded for the agent on first use; dropped with the actor.
         self.transcript: Transcript | None = None
         # News of children that the agent has not read, and how many it has; None before first use.
-        self.unread_news: list[Record] | None = None
+        self.unread_news: list[AnyRecord] | None = None
         self.news_read = 0
 
     def __bool__(self) -> bool:
@@ -200,18 +206,19 @@ class Subscribers:
                 self._waits.remove(wait)
                 wait.session = session
                 wait.happened.set()
-        if self._results and session.phase is Phase.STOPPED:
+        if self._results and session.phase is STOPPED:
             # The queued inputs of a stopped session run only after a resume.
             for group in self._results.values():
                 for pending in group:
                     pending.fail_if_held(session)
 
-    def publish(self, records: Sequence[Record]) -> None:
+    def publish(self, records: Sequence[AnyRecord]) -> None:
         """Pass durable records, at least one, to all their readers."""
         if self.watchers:
-            for watcher in self.watchers:
-                for record in records:
-                    watcher.push(record)
+            for record in records:
+                shown = as_record(record)
+                for watcher in self.watchers:
+                    watcher.push(shown)
         transcript, results, unread = self.transcript, self._results, self.unread_news
         # Each kind concerns at most one reader, and a set lookup costs less than a call.
         for record in records:

@@ -9,11 +9,11 @@ import attrs
 
 from supervisor.core.creation import Message
 from supervisor.core.errors import NotStorable
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import TurnId
-from supervisor.core.records import Record
 
 
-def messages_from_records(records: Iterable[Record]) -> list[Message]:
+def messages_from_records(records: Iterable[AnyRecord]) -> list[Message]:
     """Return the messages of the records, in order; the parts of a split text are joined."""
     past = Transcript()
     for record in records:
@@ -55,7 +55,7 @@ class Transcript:
             self._join_continuation()
         return [_message_at(self._entries, index) for index in range(len(self._entries))]
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: AnyRecord) -> None:
         """Add the message of a record; ignore a record that was applied before."""
         seq, kind, body = record.seq, record.kind, record.body
         if seq <= self._last_seq or kind not in TRANSCRIPT_KINDS:
@@ -114,7 +114,7 @@ def _message_at(entries: list[_Entry], index: int) -> Message:
     return entry
 
 
-def _no_text(record: Record) -> NotStorable:
+def _no_text(record: AnyRecord) -> NotStorable:
     return NotStorable(
         f"record {record.seq} of session {record.session_id} has no text",
         hint="run repair(dry_run=True) on the session to see all damage",

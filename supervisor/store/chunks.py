@@ -125,7 +125,7 @@ class ChunkQueue:
             insert.inserted = last
             return None
         self._inserts.popleft()
-        insert.write = attrs.evolve(write, records=write.records[first:])
+        insert.write = write.changed(records=write.records[first:])
         return insert
 
     def discard(self, insert: ChunkedInsert) -> None:

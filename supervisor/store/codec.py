@@ -23,6 +23,7 @@ from cattrs import Converter
 from cattrs.fns import identity
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
 from supervisor.core.limits import Limits, Lineage, Terms
 from supervisor.core.permissions import Permissions
@@ -135,7 +136,7 @@ def _encode_fixed(session_id: SessionId, values: tuple[Any, ...]) -> tuple[tuple
 _RECORD_FIELDS: Final = tuple(field.name for field in attrs.fields(Record))
 
 
-def encode_record(record: Record) -> bytes:
+def encode_record(record: AnyRecord) -> bytes:
     """Return a checked record (`write_checks.validate_records`) as a JSON list of its fields."""
     fields = (
         record.session_id,

@@ -27,6 +27,7 @@ import attrs
 import orjson
 
 from supervisor.core.errors import short_repr
+from supervisor.core.facts import fact_of
 from supervisor.core.fold import fold, initial_state
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import MAX_INT64
@@ -259,9 +260,9 @@ def fold_records(
             break
         try:
             after = (
-                initial_state(record.session_id, record.fact)
+                initial_state(record.session_id, fact_of(record))
                 if session is None
-                else fold(session, record.fact)
+                else fold(session, fact_of(record))
             )
             if record.kind not in FLAT_KINDS and after is not session:
                 decode(encode(after), SessionState)

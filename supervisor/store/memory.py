@@ -13,8 +13,8 @@ from typing import TypeAlias
 import trio
 
 from supervisor.core.errors import ConfigError, NotStorable, SupervisorError
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.records import Record
 from supervisor.core.steady_time import ClockReading
 
 from .codec import compact, encode, encode_record, encode_row
@@ -105,7 +105,7 @@ class MemoryStore(MemoryReader):
         self._records += records
         data.positions.extend(range(first, first + len(records)))
 
-    async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
+    async def insert_chunk(self, session_id: SessionId, records: Sequence[AnyRecord]) -> None:
         await trio.lowlevel.checkpoint()
         write = Write(session_id, 0, tuple(records))
         data = self._incomplete.get(session_id) or SessionData()

@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import attrs
 
 from supervisor.core.errors import SupervisorError
+from supervisor.core.facts import AnyRecord
+from supervisor.core.frozen_struct import FrozenStruct
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.info import Badge
 from supervisor.core.records import Record
@@ -80,8 +82,7 @@ class StoredReply:
     answer: Mapping[str, Any]
 
 
-@attrs.frozen(slots=False)
-class Write:
+class Write(FrozenStruct):
     """An atomic write of one session.
 
     `records` continue the numbers of the stored ones without a gap. `row` is None when the records
@@ -91,7 +92,7 @@ class Write:
 
     session_id: SessionId
     epoch: int
-    records: tuple[Record, ...]
+    records: tuple[AnyRecord, ...]
     row: SessionState | None = None
     stored_reply: StoredReply | None = None
     linked_write: Write | None = None
@@ -198,7 +199,7 @@ def is_snapshot_due(before: int, last: int, every: int) -> bool:
     return before // every != last // every
 
 
-def is_of_work(record: Record, turn: TurnId | None, call: CallId | None) -> bool:
+def is_of_work(record: AnyRecord, turn: TurnId | None, call: CallId | None) -> bool:
     """Return True if the record is of the turn, and starts the tool call, if given."""
     if turn is not None and record.turn_id != turn:
         return False
@@ -235,7 +236,7 @@ class Store(Protocol):
         missing.
         """
 
-    async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
+    async def insert_chunk(self, session_id: SessionId, records: Sequence[AnyRecord]) -> None:
         """Store the next records of a new session that is too large for one commit.
 
         They become visible when a `commit` stores the rest and the row. Until then, readers of all

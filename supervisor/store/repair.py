@@ -20,9 +20,10 @@ import orjson
 
 from supervisor.core.agent_events import SupervisorRestarted
 from supervisor.core.errors import RepairRefused
+from supervisor.core.facts import Fact, number_facts
 from supervisor.core.fold import fold
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.records import Body, Fact, Record, number_facts
+from supervisor.core.records import Body, Record
 from supervisor.core.state import Phase, SessionState, Usage
 from supervisor.core.table import decide
 from supervisor.core.text import TurnOutput, turn_output

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from supervisor.core.errors import NotStorable, RecordNotFound, short_repr
+from supervisor.core.facts import fact_of
 from supervisor.core.fold import fold, initial_state
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.records import Record
@@ -39,8 +40,8 @@ def replay_from(
 def _fold_record(session: SessionState | None, record: Record) -> SessionState:
     try:
         if session is None:
-            return initial_state(record.session_id, record.fact)
-        return fold(session, record.fact)
+            return initial_state(record.session_id, fact_of(record))
+        return fold(session, fact_of(record))
     except Exception as error:
         raise NotStorable(
             f"record {record.seq} of session {record.session_id} cannot be folded",

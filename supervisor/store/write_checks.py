@@ -7,8 +7,8 @@ from math import isfinite
 from typing import Final
 
 from supervisor.core.errors import Fenced, NotStorable
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.records import Record
 
 from .codec import SIMPLE_TYPES, check_plain
 from .port import Write
@@ -65,7 +65,7 @@ def write_refusal(
 
 
 def refuse_chunk(
-    session_id: SessionId, records: Sequence[Record], *, last_seq: int, is_stored: bool
+    session_id: SessionId, records: Sequence[AnyRecord], *, last_seq: int, is_stored: bool
 ) -> None:
     """Raise `NotStorable` for a chunk that does not continue a session under construction."""
     if is_stored or (records and records[0].seq != last_seq + 1):

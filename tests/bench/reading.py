@@ -32,9 +32,9 @@ import supervisor
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.creation import SessionSpec, create
+from supervisor.core.facts import Fact, number_facts
 from supervisor.core.fold import fold
 from supervisor.core.ids import InputId, SessionId, TurnId
-from supervisor.core.records import Fact, number_facts
 from supervisor.core.state import Agent, Capabilities, SessionState
 from supervisor.core.table import decide
 from supervisor.store.port import Write

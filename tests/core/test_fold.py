@@ -6,10 +6,10 @@ import attrs
 
 from supervisor.core.agent_events import CallStarted
 from supervisor.core.creation import SessionSpec, create
+from supervisor.core.facts import Fact
 from supervisor.core.fold import fold
 from supervisor.core.ids import SessionId
 from supervisor.core.limits import Limits
-from supervisor.core.records import Fact
 from supervisor.core.state import SessionState
 from tests.support.core_session import TURN, busy
 

@@ -23,7 +23,7 @@ def check_one_step(session: SessionState, event: ev.Event, step: Step) -> None:
     # 39: the fold of the records, as read from a store, is the row.
     folded = session
     for fact in step.facts:
-        folded = fold(folded, fact.with_body(json.loads(json.dumps(fact.body))))
+        folded = fold(folded, fact.changed(body=json.loads(json.dumps(fact.body))))
     assert folded == after
     # 3: a refused request changes nothing.
     if isinstance(step.reply, Refused):

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
+from supervisor.core.facts import Fact
 from supervisor.core.fold import fold
 from supervisor.core.receipts import InterruptReport, Receipt
-from supervisor.core.records import DECIDED, Fact
+from supervisor.core.records import DECIDED
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.step import Accepted, Refused, Step
 from supervisor.core.table import decide
@@ -46,7 +47,7 @@ def facts_of(seed: int) -> list[Fact]:
 
 
 def through_json(fact: Fact) -> Fact:
-    return fact.with_body(json.loads(json.dumps(fact.body)))
+    return fact.changed(body=json.loads(json.dumps(fact.body)))
 
 
 @everywhere

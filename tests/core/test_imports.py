@@ -9,12 +9,12 @@ import attrs
 import pytest
 
 from supervisor.core.creation import SessionSpec, create
+from supervisor.core.facts import Fact
 from supervisor.core.fold import fold, initial_state
 from supervisor.core.ids import SessionId
 from supervisor.core.imports import adopt_import
 from supervisor.core.limits import Limits, Lineage, Terms
 from supervisor.core.permissions import Permissions, root_permissions
-from supervisor.core.records import Fact
 from supervisor.core.state import Phase, SessionState
 from tests.support.store_samples import PLAN, differences, random_session
 

@@ -5,9 +5,10 @@ import pytest
 
 from supervisor.core.creation import SessionSpec as CreationPlan
 from supervisor.core.creation import create
+from supervisor.core.facts import number_facts
 from supervisor.core.fold import fold
 from supervisor.core.ids import SessionId
-from supervisor.core.records import Record, number_facts
+from supervisor.core.records import Record
 from supervisor.core.recovery import (
     state_before_last_resume,
 )

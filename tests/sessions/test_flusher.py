@@ -10,6 +10,7 @@ import trio
 from actors import open_actors
 from actors.testing import VirtualClock, settle
 from supervisor.core.errors import SupervisorError
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 from supervisor.sessions.flusher import OutputFlusher
@@ -49,7 +50,7 @@ class Told(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written: list[Record] = []
+        self.written: list[AnyRecord] = []
         self.commits: list[float] = []
 
     async def commit(self, writes: Sequence[Write]) -> list[SupervisorError | None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import supervisor
-from supervisor import Record, Supervisor
+from supervisor import Supervisor
+from supervisor.core.facts import AnyRecord, as_record
 from supervisor.sessions.instruments import Instruments
 
 
@@ -14,14 +15,14 @@ def taps_of(sup: Supervisor) -> Instruments:
 
 
 async def test_every_record_is_reported_once_and_in_order(sup: Supervisor) -> None:
-    told: list[Record] = []
+    told: list[AnyRecord] = []
     taps_of(sup).record_callbacks.append(told.append)
 
     session = await sup.create("echo")
     await session.prompt("hello")
 
     records = [record for turn in await session.history() for record in turn.records]
-    assert told == records
+    assert [as_record(record) for record in told] == records
 
 
 async def test_a_deletion_is_reported_with_its_session(sup: Supervisor) -> None:
@@ -50,7 +51,7 @@ async def test_an_instrument_that_raises_is_logged_and_affects_nothing(
     def fail(*_: object) -> None:
         raise ValueError("a bad tap")
 
-    told: list[Record] = []
+    told: list[AnyRecord] = []
     taps = taps_of(sup)
     taps.record_callbacks += [fail, told.append]
     taps.deletion_callbacks.append(fail)

@@ -17,6 +17,7 @@ import attrs
 
 from supervisor import Receipt, Record, Usage
 from supervisor.core.endings import ENDINGS
+from supervisor.core.facts import as_record, fact_of
 from supervisor.core.fold import fold, initial_state
 from supervisor.core.records import STREAMED
 from supervisor.core.state import Phase, SessionState
@@ -92,7 +93,7 @@ class SessionHistory:
             f"a write of epoch {write.epoch} was accepted at epoch {self.epoch}",
         )
         for record in write.records:
-            self.take_record(record)
+            self.take_record(as_record(record))
         self.check_info(write.row)
 
     def take_record(self, record: Record) -> None:
@@ -100,9 +101,9 @@ class SessionHistory:
         self.check(record.seq == last + 1, f"record {record.seq} came after record {last}")
         self.records.append(record)
         if self.row is None:
-            self.row = initial_state(record.session_id, record.fact)
+            self.row = initial_state(record.session_id, fact_of(record))
         else:
-            self.row = fold(self.row, record.fact)
+            self.row = fold(self.row, fact_of(record))
         if record.turn_id is not None:
             self.check(
                 record.turn_id == self.turn or record.kind == "turn_started",

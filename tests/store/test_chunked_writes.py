@@ -118,7 +118,7 @@ async def test_a_deletion_by_another_write_is_purged_without_a_request(
     writer: Ref, recording: RecordingStore
 ) -> None:
     await writer.ask(Commit(large()))
-    await writer.ask(Commit(attrs.evolve(creation_write(TWO), deletes=ONE)))
+    await writer.ask(Commit(creation_write(TWO).changed(deletes=ONE)))
     await settle()
 
     assert "clear" in recording.calls
@@ -137,12 +137,12 @@ async def test_an_unstorable_insert_is_refused_and_removed(
     writer: Ref, recording: RecordingStore
 ) -> None:
     bad = Record(ONE, COUNT + 1, math.nan, None, "plan", {})
-    write = attrs.evolve(large(), records=(*large().records, bad))
+    write = large().changed(records=(*large().records, bad))
     refusal = await writer.ask(InsertChunked(write), timeout_seconds=math.inf)
     assert isinstance(refusal, NotStorable)
 
     others = (text(ONE, seq) for seq in range(11, 30))
-    early = attrs.evolve(write, records=(*write.records[:9], attrs.evolve(bad, seq=10), *others))
+    early = write.changed(records=(*write.records[:9], attrs.evolve(bad, seq=10), *others))
     with pytest.raises(NotStorable):
         await writer.ask(InsertChunked(early), timeout_seconds=math.inf)
 

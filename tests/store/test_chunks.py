@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from actors import open_actors
@@ -43,7 +42,7 @@ async def insert_part(store: Store, write: Write, first: int = 0, last: int | No
 
 
 def rest_of(write: Write, first: int) -> Write:
-    return attrs.evolve(write, records=write.records[first:])
+    return write.changed(records=write.records[first:])
 
 
 def tables_with(path: Path, session_id: SessionId = ONE) -> list[str]:
@@ -136,7 +135,7 @@ async def test_an_incomplete_session_of_an_earlier_writer_is_removed(store: Stor
 async def test_replies_under_the_id_of_an_incomplete_session_are_removed(store: Store) -> None:
     write = large()
     await insert_part(store, write, last=5)
-    await store.commit([attrs.evolve(creation_write(TWO), stored_reply=receipt(ONE))])
+    await store.commit([creation_write(TWO).changed(stored_reply=receipt(ONE))])
 
     await store.find_unfinished()
     while await store.purge_deleted():
@@ -186,7 +185,7 @@ async def test_a_small_session_is_purged_at_once(tmp_path: Path) -> None:
 async def test_a_deletion_in_a_write_is_visible_with_it(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "state.db") as store:
         await store.commit([large(), creation_write(TWO)])
-        write = attrs.evolve(next_write(TWO, 2), deletes=ONE)
+        write = next_write(TWO, 2).changed(deletes=ONE)
 
         assert await store.commit([write]) == [None]
 

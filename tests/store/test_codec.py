@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core import state as rows
+from supervisor.core.facts import number_facts
 from supervisor.core.ids import CallId, InputId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Ladder, Limits, Lineage, Restart, Terms
 from supervisor.core.permissions import MODES, Permissions
-from supervisor.core.records import KINDS, Record, number_facts
+from supervisor.core.records import KINDS, Record
 from supervisor.core.state import (
     Agent,
     Capabilities,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from supervisor.core import agent_events
+from supervisor.core.facts import fact_of, number_facts
 from supervisor.core.fold import fold, replay
 from supervisor.core.ids import SessionId
-from supervisor.core.records import DECIDED, number_facts
+from supervisor.core.records import DECIDED
 from supervisor.core.state import SessionState
 from supervisor.store.port import Store, Write
 from tests.support.store_samples import (
@@ -67,7 +68,7 @@ async def test_a_row_and_later_records_yield_the_current_row(store: Store) -> No
             continue
         replayed = state
         for record in await store.records(ONE, after=number):
-            replayed = fold(replayed, record.fact)
+            replayed = fold(replayed, fact_of(record))
         assert replayed == states[-1]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
 import pytest
 import trio
 
@@ -52,7 +51,7 @@ async def client(writer: Ref, health: StoreHealth, nursery: trio.Nursery) -> Wri
 
 
 def claimed_write(seq: int, epoch: int) -> Write:
-    return attrs.evolve(next_write(ONE, seq), epoch=epoch)
+    return next_write(ONE, seq).changed(epoch=epoch)
 
 
 async def test_a_claim_in_memory_is_written_before_the_writes_that_follow(
@@ -122,7 +121,7 @@ async def test_a_session_with_a_pending_write_is_not_claimed_in_memory(
     client: WriterClient, store: FaultyStore
 ) -> None:
     store.mode = "failing"
-    linked = attrs.evolve(creation_write(TWO), linked_write=next_write(ONE, 2))
+    linked = creation_write(TWO).changed(linked_write=next_write(ONE, 2))
     await client.hold(linked)
 
     with pytest.raises(StoreDegraded):

@@ -13,17 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.errors import RepairRefused
+from supervisor.core.facts import Fact, fact_of, number_facts
 from supervisor.core.fold import fold
 from supervisor.core.ids import TurnId
 from supervisor.core.limits import MAX_INT64
-from supervisor.core.records import (
-    KINDS,
-    Body,
-    Fact,
-    Record,
-    RecordKind,
-    number_facts,
-)
+from supervisor.core.records import KINDS, Body, Record, RecordKind
 from supervisor.core.state import Phase, SessionState
 from supervisor.store.examine import Problem, examine, readable_records
 from supervisor.store.port import RawRecord
@@ -186,7 +180,7 @@ def folded(row: SessionState, facts: Iterable[Fact]) -> SessionState:
 def without_ends(records: Sequence[Record]) -> tuple[Record, ...]:
     """Return the records without those that end something."""
     kinds = ("turn_ended", "tool_ended", "permission_answered")
-    facts = (record.fact for record in records if record.kind not in kinds)
+    facts = (fact_of(record) for record in records if record.kind not in kinds)
     return number_facts(ONE, facts, after=0)
 
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.errors import RecordNotFound
+from supervisor.core.facts import fact_of, number_facts
 from supervisor.core.fold import fold, replay
-from supervisor.core.records import Record, number_facts
+from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.store.replay import replay_from
 from tests.support.store_samples import ONE, random_session
@@ -27,7 +28,7 @@ def random_history(seed: int) -> tuple[tuple[Record, ...], tuple[SessionState, .
     assert first is not None
     states = [first]
     for record in records[1:]:
-        states.append(fold(states[-1], record.fact))
+        states.append(fold(states[-1], fact_of(record)))
     return records, tuple(states)
 
 

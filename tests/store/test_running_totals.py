@@ -92,7 +92,7 @@ async def counting_store(sessions: int) -> CountingStore:
 async def test_a_later_call_reads_changed_rows_and_one_page() -> None:
     store = await counting_store(sessions=1000)
     changed = [next_write(one, 2, row=row(one, turns=1)) for one in IDS]
-    await store.commit([attrs.evolve(changed[0], linked_write=changed[1]), changed[2]])
+    await store.commit([changed[0].changed(linked_write=changed[1]), changed[2]])
 
     totals = await store.totals()
 

@@ -264,7 +264,7 @@ async def test_the_new_owner_continues_after_the_old_owner(store: Store) -> None
 
 
 async def test_a_session_cannot_start_in_a_later_epoch(store: Store) -> None:
-    (answer,) = await store.commit([attrs.evolve(creation_write(), epoch=1)])
+    (answer,) = await store.commit([creation_write().changed(epoch=1)])
 
     assert isinstance(answer, Fenced)
     assert await visible_data_of(store) == ([], [])
@@ -275,7 +275,7 @@ async def test_a_session_cannot_start_in_a_later_epoch(store: Store) -> None:
 
 async def test_linked_writes_are_stored_together(store: Store) -> None:
     await store.commit([creation_write(ONE)])
-    other = attrs.evolve(creation_write(TWO), stored_reply=receipt(TWO))
+    other = creation_write(TWO).changed(stored_reply=receipt(TWO))
 
     write = next_write(ONE, 2, row=row(archived=True), kept=receipt(ONE), also=other)
     assert await store.commit([write]) == [None]
@@ -291,23 +291,23 @@ ALSO_GOOD = next_write(TWO, 2, row=row(TWO, title="new"), kept=receipt(TWO))
 
 
 def fenced(write: Write) -> Write:
-    return attrs.evolve(write, epoch=write.epoch + 1)
+    return write.changed(epoch=write.epoch + 1)
 
 
 def with_a_gap(write: Write) -> Write:
-    return attrs.evolve(write, records=(plan_record(write.session_id, 3),))
+    return write.changed(records=(plan_record(write.session_id, 3),))
 
 
 def unencodable(write: Write) -> Write:
-    return attrs.evolve(write, records=(plan_record(write.session_id, 2, {"x": object()}),))
+    return write.changed(records=(plan_record(write.session_id, 2, {"x": object()}),))
 
 
 def with_a_bad_row(write: Write) -> Write:
-    return attrs.evolve(write, row=row(write.session_id, title="\ud800"))
+    return write.changed(row=row(write.session_id, title="\ud800"))
 
 
 def with_a_bad_reply(write: Write) -> Write:
-    return attrs.evolve(write, stored_reply=receipt(write.session_id, answer={1: 2}))
+    return write.changed(stored_reply=receipt(write.session_id, answer={1: 2}))
 
 
 Spoil: TypeAlias = Callable[[Write], Write]
@@ -324,9 +324,9 @@ async def test_linked_writes_are_all_refused_if_one_is(
     before = await visible_data_of(store)
 
     if which == "the one":
-        write = attrs.evolve(spoil(GOOD), linked_write=ALSO_GOOD)
+        write = spoil(GOOD).changed(linked_write=ALSO_GOOD)
     else:
-        write = attrs.evolve(GOOD, linked_write=spoil(ALSO_GOOD))
+        write = GOOD.changed(linked_write=spoil(ALSO_GOOD))
     (answer,) = await store.commit([write])
 
     assert isinstance(answer, Fenced if spoil is fenced else NotStorable)
@@ -336,9 +336,8 @@ async def test_linked_writes_are_all_refused_if_one_is(
 
 
 async def test_more_than_two_writes_can_be_linked(store: Store) -> None:
-    chain = attrs.evolve(
-        creation_write(ONE),
-        linked_write=attrs.evolve(creation_write(TWO), linked_write=creation_write(THREE)),
+    chain = creation_write(ONE).changed(
+        linked_write=creation_write(TWO).changed(linked_write=creation_write(THREE)),
     )
 
     assert await store.commit([chain]) == [None]
@@ -351,7 +350,7 @@ async def test_a_refused_write_deletes_nothing(store: Store, spoil: Spoil) -> No
     await store.commit([creation_write(ONE), creation_write(TWO)])
     before = await visible_data_of(store)
 
-    (answer,) = await store.commit([attrs.evolve(spoil(GOOD), deletes=TWO)])
+    (answer,) = await store.commit([spoil(GOOD).changed(deletes=TWO)])
 
     assert answer is not None
     assert await visible_data_of(store) == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from supervisor.core.errors import Fenced, NotStorable
@@ -26,7 +25,7 @@ from tests.support.store_samples import (
 
 
 async def test_a_deletion_leaves_nothing(store: Store) -> None:
-    await store.commit([attrs.evolve(creation_write(), stored_reply=receipt()), next_write(ONE, 2)])
+    await store.commit([creation_write().changed(stored_reply=receipt()), next_write(ONE, 2)])
 
     await store.delete(ONE)
 
@@ -38,7 +37,7 @@ async def test_a_deletion_leaves_nothing(store: Store) -> None:
 
 
 async def test_a_reply_is_deleted_with_its_session(store: Store) -> None:
-    await store.commit([attrs.evolve(creation_write(), stored_reply=receipt("create"))])
+    await store.commit([creation_write().changed(stored_reply=receipt("create"))])
 
     await store.delete(ONE)
 
@@ -48,7 +47,7 @@ async def test_a_reply_is_deleted_with_its_session(store: Store) -> None:
 async def test_a_deletion_affects_no_other_session(store: Store) -> None:
     made = creation_write(TWO)
     await store.commit(
-        [creation_write(ONE), attrs.evolve(made, stored_reply=receipt(TWO)), next_write(TWO, 2)]
+        [creation_write(ONE), made.changed(stored_reply=receipt(TWO)), next_write(TWO, 2)]
     )
     await claim(store, TWO)
     before = await store.read(TWO)
@@ -113,7 +112,7 @@ async def test_a_write_can_delete_another_session(store: Store) -> None:
         [creation_write(ONE), creation_write(TWO), next_write(TWO, 2, kept=receipt(TWO))]
     )
 
-    write = attrs.evolve(next_write(ONE, 2, row=row(title="new")), deletes=TWO)
+    write = next_write(ONE, 2, row=row(title="new")).changed(deletes=TWO)
     assert await store.commit([write]) == [None]
 
     assert [stored.row.id for stored in await rows_of(store)] == [ONE]
@@ -125,9 +124,7 @@ async def test_a_write_can_delete_another_session(store: Store) -> None:
 async def test_a_write_after_the_deletion_in_one_commit_is_refused(store: Store) -> None:
     await store.commit([creation_write(ONE), creation_write(TWO)])
 
-    answers = await store.commit(
-        [attrs.evolve(next_write(ONE, 2), deletes=TWO), next_write(TWO, 2)]
-    )
+    answers = await store.commit([next_write(ONE, 2).changed(deletes=TWO), next_write(TWO, 2)])
 
     assert answers[0] is None
     assert isinstance(answers[1], NotStorable)
@@ -137,7 +134,7 @@ async def test_a_write_after_the_deletion_in_one_commit_is_refused(store: Store)
 async def test_a_write_before_the_deletion_in_one_commit_is_deleted(store: Store) -> None:
     await store.commit([creation_write(ONE), creation_write(TWO)])
 
-    late = attrs.evolve(next_write(ONE, 2), deletes=TWO)
+    late = next_write(ONE, 2).changed(deletes=TWO)
     assert await store.commit([next_write(TWO, 2, kept=receipt(TWO)), late]) == [None, None]
 
     assert await store.records(TWO) == []
@@ -147,7 +144,7 @@ async def test_a_write_before_the_deletion_in_one_commit_is_deleted(store: Store
 async def test_a_write_can_delete_an_unknown_session(store: Store) -> None:
     await store.commit([creation_write(ONE)])
 
-    assert await store.commit([attrs.evolve(next_write(ONE, 2), deletes=UNKNOWN)]) == [None]
+    assert await store.commit([next_write(ONE, 2).changed(deletes=UNKNOWN)]) == [None]
     assert await numbers_of(store) == [1, 2]
 
 
@@ -156,7 +153,7 @@ async def test_replies_in_the_scope_of_a_deleted_session_are_deleted(
     store: Store, scope: str
 ) -> None:
     await store.commit(
-        [creation_write(ONE), attrs.evolve(creation_write(TWO), stored_reply=receipt(scope))]
+        [creation_write(ONE), creation_write(TWO).changed(stored_reply=receipt(scope))]
     )
 
     await store.delete(ONE)
@@ -167,7 +164,7 @@ async def test_replies_in_the_scope_of_a_deleted_session_are_deleted(
 @pytest.mark.parametrize("scope", [f"{ONE}x", f"x/{ONE}", "create", f"{ONE}%", f"{ONE}_", "s_on_"])
 async def test_replies_in_other_scopes_are_kept(store: Store, scope: str) -> None:
     await store.commit(
-        [creation_write(ONE), attrs.evolve(creation_write(TWO), stored_reply=receipt(scope))]
+        [creation_write(ONE), creation_write(TWO).changed(stored_reply=receipt(scope))]
     )
 
     await store.delete(ONE)

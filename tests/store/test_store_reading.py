@@ -168,11 +168,7 @@ async def test_a_cancelled_commit_is_stored_as_a_whole_or_not_at_all(store: Stor
     with trio.CancelScope() as scope:
         scope.cancel()
         await store.commit(
-            [
-                attrs.evolve(
-                    creation_write(ONE), linked_write=creation_write(TWO), stored_reply=receipt()
-                )
-            ]
+            [creation_write(ONE).changed(linked_write=creation_write(TWO), stored_reply=receipt())]
         )
 
     there = [stored.row.id for stored in await rows_of(store)]

@@ -83,7 +83,7 @@ async def test_a_record_that_would_not_be_read_back_equal_is_refused(
 async def test_a_reply_that_would_not_be_read_back_equal_is_refused(
     store: Store, rubbish: object
 ) -> None:
-    made = attrs.evolve(creation_write(), stored_reply=receipt(answer=rubbish))
+    made = creation_write().changed(stored_reply=receipt(answer=rubbish))
 
     (answer,) = await store.commit([made])
 
@@ -131,13 +131,13 @@ async def test_a_record_that_contains_itself_is_refused(store: Store) -> None:
 async def test_a_stored_reply_is_read_back(store: Store) -> None:
     kept = StoredReply(ONE, "key", "fingerprint", {"n": 1, "none": None, "list": ["x", 1.5]})
 
-    await store.commit([attrs.evolve(creation_write(), stored_reply=kept)])
+    await store.commit([creation_write().changed(stored_reply=kept)])
 
     assert differences(await store.stored_reply(ONE, "key"), kept) == []
 
 
 async def test_a_reply_is_found_by_its_scope_and_key_only(store: Store) -> None:
-    await store.commit([attrs.evolve(creation_write(), stored_reply=receipt(ONE, "a"))])
+    await store.commit([creation_write().changed(stored_reply=receipt(ONE, "a"))])
 
     assert await store.stored_reply(ONE, "b") is None
     assert await store.stored_reply(TWO, "a") is None
@@ -145,15 +145,15 @@ async def test_a_reply_is_found_by_its_scope_and_key_only(store: Store) -> None:
 
 
 async def test_equal_keys_of_different_scopes_do_not_collide(store: Store) -> None:
-    await store.commit([attrs.evolve(creation_write(ONE), stored_reply=receipt(ONE, answer=1))])
-    await store.commit([attrs.evolve(creation_write(TWO), stored_reply=receipt(TWO, answer=2))])
+    await store.commit([creation_write(ONE).changed(stored_reply=receipt(ONE, answer=1))])
+    await store.commit([creation_write(TWO).changed(stored_reply=receipt(TWO, answer=2))])
 
     assert await store.stored_reply(ONE, "key") == receipt(ONE, answer=1)
     assert await store.stored_reply(TWO, "key") == receipt(TWO, answer=2)
 
 
 async def test_a_reply_survives_a_claim_of_its_session(store: Store) -> None:
-    await store.commit([attrs.evolve(creation_write(), stored_reply=receipt())])
+    await store.commit([creation_write().changed(stored_reply=receipt())])
 
     await claim(store, ONE)
 

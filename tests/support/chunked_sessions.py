@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-import attrs
 import trio
 
 from supervisor.core.errors import StoreDegraded, SupervisorError
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import InputId, SessionId
 from supervisor.core.records import Record
 from supervisor.store.memory import MemoryStore
@@ -34,9 +34,7 @@ def large(session_id: SessionId = ONE, count: int = COUNT) -> Write:
     said = (text(session_id, seq) for seq in range(2, count))
     body = {"input_id": INPUT, "text": "x", "when_busy": "queue"}
     accepted = Record(session_id, count, 2.0, None, "input_accepted", body)
-    return attrs.evolve(
-        made, records=(*made.records, *said, accepted), stored_reply=receipt(session_id)
-    )
+    return made.changed(records=(*made.records, *said, accepted), stored_reply=receipt(session_id))
 
 
 async def visible_data(store: Store, session_id: SessionId = ONE) -> list[object]:
@@ -80,7 +78,7 @@ class RecordingStore(MemoryStore):
         self._note(f"commit {' '.join(write.session_id for write in writes)}")
         return await super().commit(writes)
 
-    async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
+    async def insert_chunk(self, session_id: SessionId, records: Sequence[AnyRecord]) -> None:
         self._note(f"insert_part {len(records)}")
         await self.meanwhile()
         await super().insert_chunk(session_id, records)

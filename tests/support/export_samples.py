@@ -7,10 +7,11 @@ from typing import Any
 import attrs
 
 from supervisor.core.creation import SessionSpec, create
+from supervisor.core.facts import Fact, number_facts
 from supervisor.core.fold import replay
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.info import Info, make_info
-from supervisor.core.records import Fact, Record, RecordKind, number_facts
+from supervisor.core.records import Record, RecordKind
 from supervisor.store.export import ExportFormat, export
 
 ONE = SessionId("s_one")

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from supervisor.core.creation import SessionSpec, create
+from supervisor.core.facts import number_facts
 from supervisor.core.fold import replay
 from supervisor.core.ids import SessionId
-from supervisor.core.records import number_facts
 from supervisor.core.state import SessionState
 from supervisor.store.importing import ImportedSession, read_import
 

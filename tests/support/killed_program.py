@@ -24,6 +24,7 @@ import supervisor
 from actors.testing import settle
 from supervisor import Record, Restart, Session, Settings, Supervisor
 from supervisor.core.errors import StoreDegraded, SupervisorError
+from supervisor.core.facts import as_record
 from supervisor.core.fold import replay
 from supervisor.sessions import clock
 from supervisor.store.port import Write
@@ -100,7 +101,7 @@ class KillableStore(sqlite.SqliteStore):
             *write.records,
             *(write.linked_write.records if write.linked_write is not None else ()),
         )
-        return self.fatal is not None and any(self.fatal(record) for record in records)
+        return self.fatal is not None and any(self.fatal(as_record(record)) for record in records)
 
 
 class Program:

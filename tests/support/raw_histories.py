@@ -11,15 +11,10 @@ import attrs
 from hypothesis import strategies as st
 
 from supervisor.core.creation import SessionSpec, create
+from supervisor.core.facts import Fact, number_facts
 from supervisor.core.fold import replay
 from supervisor.core.ids import TurnId
-from supervisor.core.records import (
-    Body,
-    Fact,
-    Record,
-    RecordKind,
-    number_facts,
-)
+from supervisor.core.records import Body, Record, RecordKind
 from supervisor.core.state import SessionState
 from supervisor.store.examine import Problem
 from supervisor.store.port import RawRecord

@@ -9,10 +9,11 @@ import attrs
 
 from supervisor.core import events as ev
 from supervisor.core.creation import SessionSpec, create
+from supervisor.core.facts import Fact, number_facts
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Limits, Lineage
 from supervisor.core.permissions import Permissions
-from supervisor.core.records import Fact, Record, number_facts
+from supervisor.core.records import Record
 from supervisor.core.state import (
     Agent,
     Capabilities,

@@ -11,9 +11,10 @@ import trio
 
 import supervisor
 from actors.testing import VirtualClock
+from supervisor.core.facts import Fact, fact_of
 from supervisor.core.fold import fold
 from supervisor.core.ids import SessionId
-from supervisor.core.records import KINDS, STREAMED, Fact, RecordKind
+from supervisor.core.records import KINDS, STREAMED, RecordKind
 from supervisor.core.state import SessionState
 from supervisor.core.table import decide
 from supervisor.core.text import MAX_RESULT_BYTES
@@ -56,7 +57,7 @@ async def records_of_a_real_session() -> list[supervisor.Record]:
 @functools.cache
 def facts_written() -> list[Fact]:
     real = trio.run(records_of_a_real_session, clock=VirtualClock())
-    return [*(record.fact for record in real), *(fact for _, fact in folded())]
+    return [*(fact_of(record) for record in real), *(fact for _, fact in folded())]
 
 
 def folded() -> Iterator[tuple[SessionState, Fact]]:

@@ -29,7 +29,7 @@ from .inbox import request_input_text
 from .log import body_text
 
 if TYPE_CHECKING:
-    from supervisor.core.state import Decision
+    from supervisor.core.session_values import Decision
     from supervisor.handles.supervisor import Supervisor
     from supervisor.sessions.hooks import HookEvent
     from supervisor.sessions.inbox import PermissionRequest

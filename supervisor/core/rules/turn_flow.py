@@ -17,7 +17,15 @@ from typing import Final, Literal
 from supervisor.core.effects import ClearCallTimer, ClearTimer, CloseAgent, SetTimer, StartTurn
 from supervisor.core.endings import Cause
 from supervisor.core.liveness import first_check_seconds
-from supervisor.core.state import Failure, OpenCall, OpenTurn, Outcome, PendingInput, Phase
+from supervisor.core.state import (
+    IDLE,
+    STOPPING,
+    Failure,
+    OpenCall,
+    OpenTurn,
+    Outcome,
+    PendingInput,
+)
 from supervisor.core.step import Draft
 from supervisor.core.text import TurnOutput
 
@@ -35,7 +43,7 @@ def start_next_turn(draft: Draft) -> None:
     if draft.state.inputs:
         expire_inputs(draft)
     session, view = draft.state, draft.tree_view
-    if session.phase is not Phase.IDLE:
+    if session.phase is not IDLE:
         return
     if session.leaving or view.shutting_down:
         suspend_session(draft)
@@ -173,13 +181,13 @@ def continue_after_turn(draft: Draft, ended: OpenTurn | None = None) -> None:
     """
     session = draft.state
     if session.stopping is not None:
-        if session.phase is not Phase.STOPPING:
+        if session.phase is not STOPPING:
             begin_stopping(draft, session.stopping.cause, session.stopping.detail)
         draft.do(CloseAgent())
     elif ended is not None and ended.verdict == "restart":
         draft.do(CloseAgent())
         restart_or_stop(draft, Failure("timeout", STALL_ERROR), jitter=0.0)
-    elif draft.tree_view.exhausted_budget is not None and session.phase is Phase.IDLE:
+    elif draft.tree_view.exhausted_budget is not None and session.phase is IDLE:
         stop_for_budget(draft)
     else:
         start_next_turn(draft)

@@ -14,7 +14,14 @@ from typing import Final
 
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import Lifetime
-from supervisor.core.state import Phase, SessionState, Spending, Usage
+from supervisor.core.state import (
+    STOPPED,
+    STOPPING,
+    SUSPENDED,
+    SessionState,
+    Spending,
+    Usage,
+)
 from supervisor.core.workspace_root import WorkspaceRoot
 
 from .node import SLOTS_NEEDED, NodeState, TreeNode, TurnSlot, node_state, wants_turn
@@ -66,8 +73,8 @@ class SessionTree:
             member.permissions = session.permissions
             member.workspace = session.workspace
             member.limits = session.limits
-            member.is_stopping = session.phase is Phase.STOPPING
-            member.is_end_reported = session.phase is Phase.STOPPED
+            member.is_stopping = session.phase is STOPPING
+            member.is_end_reported = session.phase is STOPPED
             member.is_result_reported = session.family.outcome is not None
             self._count_spawns(member, 1 + session.family.deleted_spawns)
             member.spawns += session.family.deleted_spawns
@@ -187,9 +194,9 @@ class SessionTree:
         member = self._nodes.get(session_id)
         if member is None and session.limits is not None and session.limits.has_budget:
             member = self._add_root(session)
-        if phase is not Phase.STOPPED:
+        if phase is not STOPPED:
             self.live.add(session_id)
-            if session.agent_name in self.process_agents and phase is not Phase.SUSPENDED:
+            if session.agent_name in self.process_agents and phase is not SUSPENDED:
                 self.processes.add(session_id)
         if session.turn is not None:
             self._start_turn(session_id, member, session.turn.id, clock)
@@ -198,7 +205,7 @@ class SessionTree:
             if SLOTS_NEEDED[state] > SLOTS_NEEDED[member.state]:
                 self._set_state(member, state)
             self._set_own_spent(member, self._spending_of(session))
-            member.is_stopping = member.is_stopping or phase is Phase.STOPPING
+            member.is_stopping = member.is_stopping or phase is STOPPING
             member.is_ending = state == "over"
         return member
 
@@ -214,11 +221,11 @@ class SessionTree:
                 return None
         if run is not None and run.previous is not None:
             run = self._undo_reservation(session, member, run)
-        if session.phase is Phase.STOPPED:
+        if session.phase is STOPPED:
             self._unmark_live(session_id)
         else:
             self.mark_live(session_id, session.agent_name)
-            if session.phase is Phase.SUSPENDED:
+            if session.phase is SUSPENDED:
                 self.processes.discard(session_id)
         if turn is not None:
             self._start_turn(session_id, member, turn.id, clock)
@@ -232,7 +239,7 @@ class SessionTree:
         self._set_state(member, node_state(session))
         self._set_own_spent(member, self._spending_of(session))
         member.limits = session.limits
-        member.is_stopping = session.phase is Phase.STOPPING
+        member.is_stopping = session.phase is STOPPING
         if member.is_ending and member.state != "over" and member.parent is not None:
             member.parent.requeue_stop(member)
         if member.state == "over":

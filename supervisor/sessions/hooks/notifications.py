@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.info import badge_of
-from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 
 from .dispatch import Hooks
@@ -20,7 +20,7 @@ _POINTS: Final[dict[str, tuple[ObservedPoint, tuple[str, ...]]]] = {
 
 
 def notify_record(
-    hooks: Hooks, record: Record, *, session: SessionState | None, is_replaced: bool
+    hooks: Hooks, record: AnyRecord, *, session: SessionState | None, is_replaced: bool
 ) -> None:
     """Notify the observers of each point that a durable record corresponds to.
 
@@ -54,7 +54,7 @@ def notify_badge(hooks: Hooks, before: SessionState | None, session: SessionStat
         hooks.notify("health_changed", session_id=session.id, badge=new, before=old, detail=None)
 
 
-def _end_reason(record: Record, *, is_replaced: bool) -> str | None:
+def _end_reason(record: AnyRecord, *, is_replaced: bool) -> str | None:
     """Return the reason for which the record ends a conversation; None if it does not."""
     match record.kind:
         case "session_archived" if record.body["archived"]:

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import attrs
 
+from supervisor.core.facts import Fact
 from supervisor.core.ids import TurnId
-from supervisor.core.records import Fact, RecordKind
+from supervisor.core.records import RecordKind
 from supervisor.core.state import Usage
 
 

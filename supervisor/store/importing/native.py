@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from supervisor.core.errors import ImportFailed, SupervisorError, short_repr
+from supervisor.core.facts import Fact
 from supervisor.core.fold import fold, initial_state
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import MAX_INT64
-from supervisor.core.records import FLAT_KINDS, KINDS, Fact, body_problem
+from supervisor.core.records import FLAT_KINDS, KINDS, body_problem
 from supervisor.core.state import SessionState
 from supervisor.core.validation import replace_controls
 from supervisor.store.codec import decode, encode

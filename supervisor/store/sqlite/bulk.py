@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.records import Record
 from supervisor.store.port import Unfinished, Write
 from supervisor.store.tokenizer import INDEXED_KINDS, index_text, index_tokens
 from supervisor.store.write_checks import (
@@ -122,7 +122,7 @@ def _next_position(connection: sqlite3.Connection) -> int:
 
 
 def insert_chunk(
-    connection: sqlite3.Connection, session_id: SessionId, records: Sequence[Record]
+    connection: sqlite3.Connection, session_id: SessionId, records: Sequence[AnyRecord]
 ) -> None:
     """Insert the next records of a large new session; see `port.Store.insert_chunk`."""
     try:

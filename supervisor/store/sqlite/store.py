@@ -18,8 +18,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 import trio
 
 from supervisor.core.errors import ConfigError, SupervisorError
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
-from supervisor.core.records import Record
 from supervisor.core.steady_time import ClockReading
 from supervisor.core.store_finding import StoreFinding
 from supervisor.store.port import (
@@ -245,7 +245,7 @@ class SqliteStore(SqliteReader):
     async def claim(self, session_ids: Sequence[SessionId]) -> list[Stored | None]:
         return await self._write(write.claim, session_ids, self._session_cache)
 
-    async def insert_chunk(self, session_id: SessionId, records: Sequence[Record]) -> None:
+    async def insert_chunk(self, session_id: SessionId, records: Sequence[AnyRecord]) -> None:
         await self._write(bulk.insert_chunk, session_id, records)
 
     async def delete(self, session_id: SessionId) -> None:

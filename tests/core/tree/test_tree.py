@@ -212,7 +212,7 @@ class Game:
         turn, usage, turns, wall = row.turn, row.usage, row.turns, row.wall_seconds
         if turn is not None:
             used = Usage(min(node.reported.input_tokens - turn.usage.input_tokens, 5), 0, 0.0)
-            usage, turn = usage + used, attrs.evolve(turn, usage=turn.usage + used)
+            usage, turn = usage + used, turn.changed(usage=turn.usage + used)
         if phase not in OPEN:
             wall += self.now - node.began if turn is not None else 0.0
             turn = None

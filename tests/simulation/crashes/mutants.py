@@ -79,7 +79,7 @@ def _keep_half(patch: pytest.MonkeyPatch) -> None:
     commit = CrashingStore._commit
 
     def without_also(self: CrashingStore, connection: Any, writes: Any) -> Any:  # noqa: ANN401
-        return commit(self, connection, [attrs.evolve(one, linked_write=None) for one in writes])
+        return commit(self, connection, [one.changed(linked_write=None) for one in writes])
 
     patch.setattr(CrashingStore, "_commit", without_also)
 

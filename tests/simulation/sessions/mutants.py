@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import attrs
 import pytest
 
 from supervisor.core import agent_events, table
 from supervisor.core import events as ev
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import SupervisorError
-from supervisor.core.records import Fact, Item, Record
+from supervisor.core.facts import Fact, NumberedFact
+from supervisor.core.records import Item
 from supervisor.core.rules import (
     agents,
     input_queue,
@@ -66,7 +66,7 @@ def no_fence(patch: Patch) -> None:
     def refusal(self: MemoryStore, write: Write) -> SupervisorError | None:
         shelf = self._sessions.get(write.session_id)
         epoch = shelf.epoch if shelf is not None else 0
-        return real(self, attrs.evolve(write, epoch=epoch))  # the fault: every epoch is accepted
+        return real(self, write.changed(epoch=epoch))  # the fault: every epoch is accepted
 
     patch.setattr(MemoryStore, "_refusal", refusal)
 
@@ -74,7 +74,7 @@ def no_fence(patch: Patch) -> None:
 def a_number_twice(patch: Patch) -> None:
     real = Log.add_facts
 
-    def add_facts(self: Log, facts: tuple[Fact, ...]) -> tuple[Record, ...]:
+    def add_facts(self: Log, facts: tuple[Fact, ...]) -> tuple[NumberedFact, ...]:
         if any(fact.kind == "turn_ended" for fact in facts):
             self.last_seq -= 1  # the fault: the number of the record before is used again
         return real(self, facts)
@@ -105,7 +105,7 @@ def answered_early(patch: Patch) -> None:
     ) -> OpenStep | StepReply:
         if isinstance(decided, OpenStep):
             decided.report = report
-            write = attrs.evolve(decided.write, stored_reply=None)
+            write = decided.write.changed(stored_reply=None)
 
             async def schedule_flush() -> None:
                 await self._services.writer.ask(Commit(write), timeout_seconds=math.inf)

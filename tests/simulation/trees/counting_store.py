@@ -12,6 +12,7 @@ import pytest
 import supervisor.runtime
 from supervisor import Phase, Record
 from supervisor.core.errors import SupervisorError
+from supervisor.core.facts import as_record
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.state import SessionState as Row
 from supervisor.store.codec import decode
@@ -46,7 +47,7 @@ class RowCounter:
             if part is not None and part.row is not None:
                 self.take_row(part.row)
             for record in part.records if part is not None else ():
-                self._take_record(record)
+                self._take_record(as_record(record))
 
     def take_row(self, row: Row) -> None:
         before = self.rows.get(row.id)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
 import pytest
 
 from supervisor import Permissions, Phase
@@ -275,7 +274,7 @@ def parent_not_told_in_the_same_commit(patch: Patch) -> None:
 def stalled_while_asking(patch: Patch) -> None:
     def unasked(session: SessionState) -> SessionState:
         turn = session.turn
-        return session if turn is None else session.changed(turn=attrs.evolve(turn, requests=()))
+        return session if turn is None else session.changed(turn=turn.changed(requests=()))
 
     progress_of = liveness._last_progress
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from supervisor import Phase, Record
+from supervisor.core.facts import as_record
 from supervisor.core.tree.node import TreeNode
 from supervisor.handles.parts import Parts
 from supervisor.store.port import Write
@@ -94,7 +95,7 @@ class TreeOracle(Oracle):
         was_done = node.row.family.outcome is not None
         happened: list[Told] = []
         for record in part.records:
-            self._check_record(node, history, record, happened)
+            self._check_record(node, history, as_record(record), happened)
         # An input finished while stopping is reported with the end.
         ends = row.phase in (Phase.STOPPING, Phase.STOPPED)
         if row.family.outcome is not None and not was_done and not ends:

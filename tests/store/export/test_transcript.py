@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.records import Record, RecordKind, number_facts
+from supervisor.core.facts import number_facts
+from supervisor.core.records import Record, RecordKind
 from supervisor.store.export.items import (
     CallItem,
     ChapterItem,

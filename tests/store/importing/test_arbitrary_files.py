@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.facts import number_facts
 from supervisor.core.ids import SessionId
-from supervisor.core.records import number_facts
 from supervisor.core.state import SessionState
 from supervisor.store.codec import decode, encode
 from supervisor.store.export import EXPORT_FORMATS

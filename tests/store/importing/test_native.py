@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.errors import ConfigError
+from supervisor.core.facts import Fact, fact_of, number_facts
 from supervisor.core.fold import replay
 from supervisor.core.info import make_info
-from supervisor.core.records import BODY_FIELDS, KINDS, Fact, Record, number_facts
+from supervisor.core.records import BODY_FIELDS, KINDS, Record
 from supervisor.store.codec import decode, encode
 from supervisor.store.export import export
 from supervisor.store.importing import ImportFailed, read_import
@@ -37,7 +38,7 @@ def lived(seed: int, length: int) -> list[Record]:
 
 def as_imported(records: Sequence[Record]) -> list[Fact]:
     """Return the facts of the records, with spaces for the control characters of an old key."""
-    created, *facts = (record.fact for record in records)
+    created, *facts = (fact_of(record) for record in records)
     key = created.body["key"]
     shown = None if key is None else re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", key)
     return [Fact(created.kind, created.at, {**created.body, "key": shown}, created.turn), *facts]

@@ -141,7 +141,7 @@ class _OperationGenerator:
     def _writes(self) -> tuple[Write, ...]:
         """Return writes of some sessions, one of them linked with another's."""
         one, two, three = self._chance.sample(SESSIONS, 3)
-        pair = attrs.evolve(self._write(one), linked_write=self._write(two))
+        pair = self._write(one).changed(linked_write=self._write(two))
         return (pair, self._write(three)) if self._chance.random() < 0.5 else (pair,)
 
     def _write(self, session_id: SessionId) -> Write:
