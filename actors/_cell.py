@@ -237,10 +237,10 @@ class Cell(Child):
                 if isinstance(message, Question):
                     try:
                         answer = await receive(message.message)
+                        is_paused = self.settle(message, answer)
                     except BaseException as error:
                         message.fail(self.failure_of(error))
                         raise
-                    is_paused = self.settle(message, answer)
                 else:
                     answer = await receive(message)
                     is_paused = answer is not None and self.settle(None, answer)

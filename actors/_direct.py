@@ -65,33 +65,29 @@ class DirectDelivery:
             return
         current_task()  # raises in a foreign thread, before anything has changed
         question = message if isinstance(message, Question) else None
+        content = message if question is None else question.message
         self._entered, mailbox.reader = cell, None
         cell.handled += 1
         try:
             # In the context of the actor's task, as `receive`.
-            answer = task.context.run(_receive, cell, actor, message, question)
+            answer = task.context.run(actor.receive_now, content)
             is_paused = answer is not NOT_NOW and cell.settle(question, answer)
         except BaseException as error:  # noqa: BLE001 - rule 3
-            self._leave()
+            if question is not None:
+                question.fail(cell.failure_of(error))
+            self._entered = self._raise_cancel = None
             cell.resume(error)
             return
-        raise_cancel = self._leave()
-        if answer is NOT_NOW:
-            cell.handled -= 1  # it will be
-            cell.resume(None, was_cancelled=raise_cancel is not None)
-            mailbox.put(message, urgent=urgent)
-            return
+        self._entered = None
+        raise_cancel, self._raise_cancel = self._raise_cancel, None
         if not is_paused:
             cell.resume(None, was_cancelled=raise_cancel is not None)
         elif raise_cancel is not None:
             cell.drop_pause()
             reschedule(task, outcome.capture(raise_cancel))
-
-    def _leave(self) -> Callable[[], Any] | None:
-        """Forget the entered actor; return the cancellation of its task, if there was one."""
-        self._entered = None
-        raise_cancel, self._raise_cancel = self._raise_cancel, None
-        return raise_cancel
+        if answer is NOT_NOW:
+            cell.handled -= 1  # it will be
+            mailbox.put(message, urgent=urgent)
 
     def postpone_cancel(self, cell: Enterable, raise_cancel: Callable[[], Any]) -> bool:
         """Return True if the actor is entered: then its task is cancelled after the delivery."""
@@ -99,15 +95,3 @@ class DirectDelivery:
             return False
         self._raise_cancel = raise_cancel
         return True
-
-
-def _receive(
-    cell: Enterable, actor: DirectReceiver, message: object, question: Question | None
-) -> object:
-    if question is None:
-        return actor.receive_now(message)
-    try:
-        return actor.receive_now(question.message)
-    except BaseException as error:
-        question.fail(cell.failure_of(error))
-        raise

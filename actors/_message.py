@@ -219,17 +219,12 @@ class Pause(Generic[Value]):
     def begin(self, cell: Pausable, question: Question | None) -> bool:
         """Begin the pause, after `receive` has returned it; return False if it is over already.
 
-        Raise the error of a crash before the begin.
+        Raise the error of a crash before the begin; the caller fails the question with it.
         """
         if not self.is_over:
             self._cell, self._question = cell, question
             return True
-        try:
-            answer = self._early.unwrap()
-        except BaseException as error:
-            if question is not None:
-                question.fail(cell.failure_of(error))
-            raise
+        answer = self._early.unwrap()
         if question is not None:
             cell.reply(question, answer)
         return False

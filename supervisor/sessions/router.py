@@ -243,6 +243,7 @@ class SessionRouter:
                     reply = await ref.ask(request, timeout_seconds=math.inf, urgent=urgent)
                 else:
                     reply = await PromptAsk(request, pending, throttle, ticket).send(ref)
+                    ticket = None  # released with the reply
             except Exception as error:  # noqa: BLE001 - it exited before it replied
                 exits = RequestExits()
                 exits.add(ref, error)
