@@ -26,13 +26,14 @@ from ._errors import (
     UnknownActor,
 )
 from ._group import Group, GroupStatistics
-from ._message import Ask, Later, Pause, Tracked
+from ._message import NOT_NOW, Ask, Later, OpenAsk, Pause, Tracked
 from ._ref import Ref, Statistics
 from ._restart import Crashed, Exit, Finished, Killed, RestartPolicy, Stopped
 from ._spec import ChildSpec, GroupSpec
 from ._system import open_actors
 
 __all__ = [
+    "NOT_NOW",
     "Actor",
     "ActorError",
     "ActorStopped",
@@ -53,6 +54,7 @@ __all__ = [
     "Later",
     "MailboxFull",
     "NameTaken",
+    "OpenAsk",
     "Pause",
     "Ref",
     "RestartPolicy",

@@ -7,6 +7,7 @@ from typing import Any
 
 from trio.lowlevel import disable_ki_protection
 
+from ._message import NOT_NOW
 from ._ref import Ref
 from ._restart import Exit
 
@@ -19,7 +20,7 @@ class Actor:
     and the `Ref` survive.
 
     The three methods run in one task that belongs to the actor, one after the other. While one
-    of them awaits, messages wait too.
+    of them awaits, messages wait too. An actor may also have a `receive_now`.
     """
 
     __slots__ = ("ref",)  # so that a subclass with slots has no dict
@@ -27,7 +28,7 @@ class Actor:
     def __init_subclass__(cls) -> None:
         # Ctrl-C is deferred inside the runtime, where it would leave half-done work. It is not
         # deferred in user code, so that an endless loop there can be interrupted.
-        for name in ("on_start", "receive", "on_stop"):
+        for name in ("on_start", "receive", "receive_now", "on_stop"):
             method = vars(cls).get(name)
             if inspect.isfunction(method):
                 disable_ki_protection(method)
@@ -52,6 +53,15 @@ class Actor:
         cancelled and the message in hand fails with `ActorStopped`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no receive()")
+
+    def receive_now(self, message: Any) -> Any:  # noqa: ARG002 - for subclasses
+        """Handle a message of `Ref.deliver` in the task of its sender; answer as `receive` does.
+
+        It is called only while the actor waits for messages, and in the context of the actor's
+        task. An exception ends the actor as in `receive` and does not reach the sender. Return
+        `NOT_NOW`, having changed nothing, for a message that `receive` has to handle.
+        """
+        return NOT_NOW
 
     async def on_stop(self, reason: Exit) -> None:
         """Clean up; called exactly once for every `on_start` that succeeded.

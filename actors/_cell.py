@@ -55,6 +55,7 @@ class Cell(Child):
         "_shutdown_seconds",
         "_starter",
         "_watching",
+        "actor",
         "handled",
         "lost",
         "mailbox",
@@ -75,6 +76,8 @@ class Cell(Child):
         # Invariant: both are set exactly while an incarnation exists, from launch to its end.
         self._scope: trio.CancelScope | None = None
         self.task: trio.lowlevel.Task | None = None
+        # The incarnation, from before it takes messages until its end.
+        self.actor: Actor | None = None
         # Invariant: the task inside `launch`, until the incarnation runs or has failed to
         # start.
         self._starter: trio.lowlevel.Task | None = None
@@ -191,7 +194,7 @@ class Cell(Child):
             with scope:
                 if scope.cancel_called:  # cancelled before it began
                     await checkpoint()
-                actor = self._make_actor()
+                actor = self.actor = self._make_actor()
                 await actor.on_start()
                 self._tell_starter()
                 try:
@@ -220,63 +223,73 @@ class Cell(Child):
         return actor
 
     async def _serve(self, receive: Callable[[Any], Awaitable[Any]]) -> Exit:
-        mailbox, take = self.mailbox, self.mailbox.take
+        mailbox, take, task = self.mailbox, self.mailbox.take, self.task
+        assert task is not None
         await checkpoint_if_cancelled()
         try:
             while self.desired_state == "run":
                 message = take()
                 if message is EMPTY:
-                    await mailbox.wait()
+                    mailbox.park(task)
+                    await wait_task_rescheduled(self._abort_wait)
                     continue
                 self.handled += 1
-                if type(message) is Question:
+                if isinstance(message, Question):
                     try:
                         answer = await receive(message.message)
+                        is_paused = self.settle(message, answer)
                     except BaseException as error:
                         message.fail(self.failure_of(error))
                         raise
-                    if isinstance(answer, Pause):
-                        if answer.begin(self, message):
-                            self._pause = answer
-                            answer = message = None  # an idle actor keeps neither in memory
-                            await wait_task_rescheduled(self._abort_pause)
-                    else:
-                        self.reply(message, answer)
                 else:
                     answer = await receive(message)
-                    if (
-                        answer is not None
-                        and isinstance(answer, Pause)
-                        and answer.begin(self, None)
-                    ):
-                        self._pause = answer
-                        answer = message = None
-                        await wait_task_rescheduled(self._abort_pause)
+                    is_paused = answer is not None and self.settle(None, answer)
+                if is_paused:
+                    answer = message = None  # an idle actor keeps neither in memory
+                    await wait_task_rescheduled(self._abort_wait)
                 if not self.handled % _BATCH:
                     await checkpoint()
         except Exception as error:  # noqa: BLE001 - rule 1: it becomes an exit
             return _exit_of(error)
         return Stopped()
 
-    def resume(self, error: BaseException | None) -> None:
-        """End the pause: wake the task if there is work for it, else let it wait for messages."""
+    def settle(self, question: Question | None, answer: object) -> bool:
+        """Reply, or begin the pause that `receive` has returned; return True if it begins."""
+        if isinstance(answer, Pause):
+            if answer.begin(self, question):
+                self._pause = answer
+                return True
+        elif question is not None:
+            self.reply(question, answer)
+        return False
+
+    def resume(self, error: BaseException | None, *, was_cancelled: bool = False) -> None:
+        """Let the waiting task take messages, after a pause or a direct delivery.
+
+        Wake it only if there is work for it: a message, a stop, an error to raise, a cancellation.
+        """
         self._pause = None
         task, mailbox = self.task, self.mailbox
         assert task is not None
         if error is not None:
             reschedule(task, outcome.Error(error))
-        elif mailbox.ordinary or mailbox.urgent or self.desired_state != "run":
+        elif mailbox.ordinary or mailbox.urgent or was_cancelled or self.desired_state != "run":
             reschedule(task)
         else:
-            mailbox.urgent = None  # as in `Mailbox.wait`, which the task is in from here on
-            mailbox.reader = task
+            mailbox.park(task)
 
-    def _abort_pause(self, _: object) -> Abort:
-        """Let the task be cancelled while it waits for the end of a pause, or for a message."""
-        self.mailbox.reader = None
+    def drop_pause(self) -> None:
+        """End the pause, because the incarnation ends."""
         pause, self._pause = self._pause, None
         if pause is not None:
             pause.drop(ActorStopped(self.name, hint=_INTERRUPTED, was_in_hand=True))
+
+    def _abort_wait(self, raise_cancel: Callable[[], Any]) -> Abort:
+        """Let the task be cancelled while it waits for a message or for the end of a pause."""
+        if self.context.direct.postpone_cancel(self, raise_cancel):
+            return Abort.FAILED
+        self.mailbox.reader = None
+        self.drop_pause()
         return Abort.SUCCEEDED
 
     async def _clean_up(self, actor: Actor, exit_: Exit) -> Exit:
@@ -325,7 +338,7 @@ class Cell(Child):
             reschedule(starter, outcome.Value(None))
 
     def _has_ended(self, exit_: Exit, *, called_off: bool) -> None:
-        self.task = self._scope = None
+        self.task = self._scope = self.actor = None
         self._fail_owed_replies()
         starter, self._starter = self._starter, None
         down, self._halted = self._halted, None
@@ -344,7 +357,7 @@ class Cell(Child):
             down.set()
 
     def _on_teardown(self) -> None:
-        self.task = self._scope = None
+        self.task = self._scope = self.actor = None
         self._fail_owed_replies()
         self.finish(Killed())
         if self._starter is not None:
@@ -359,7 +372,7 @@ class Cell(Child):
     def _fail_queued(self) -> None:
         for message in self.mailbox.close():
             self.lost += 1
-            if type(message) is Question:
+            if isinstance(message, Question):
                 message.fail(ActorStopped(self.name))
             elif isinstance(message, Tracked):
                 message.lost(ActorStopped(self.name))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from itertools import count
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import outcome
 import trio
@@ -18,6 +18,13 @@ from ._errors import AskTimeout
 
 Answer = TypeVar("Answer", covariant=True)
 Value = TypeVar("Value")
+
+
+class NotNow:
+    """The type of `NOT_NOW`: the message needs `receive` (None is a valid answer)."""
+
+
+NOT_NOW: Final = NotNow()
 
 
 class Ask(Generic[Answer]):
@@ -49,16 +56,16 @@ class Question:
 
     Invariant: `asker` is the waiting task from the moment the question is put into a mailbox until
     the first of answer, failure, time-out or the asker's own cancellation; None afterwards, so that
-    a later answer is dropped.
+    a later answer is dropped. It is always None in an `OpenAsk`.
     """
 
     __slots__ = ("asker", "message")
 
-    def __init__(self, message: Ask[Any], asker: trio.lowlevel.Task) -> None:
+    def __init__(self, message: Ask[Any], asker: trio.lowlevel.Task | None) -> None:
         self.message = message
-        self.asker: trio.lowlevel.Task | None = asker
+        self.asker = asker
 
-    def answer(self, value: object) -> None:
+    def answer(self, value: Any) -> None:
         asker = self.asker
         if asker is not None:
             self.asker = None
@@ -77,6 +84,33 @@ class Question:
         """Drop the answer, because the asker was cancelled while it waited (called by trio)."""
         self.asker = None
         return Abort.SUCCEEDED
+
+
+class OpenAsk(Question):
+    """An `Ask` for `Ref.tell` or `Ref.deliver`: its answer is a call, and no task waits for it.
+
+    Derive from it, and define `answer` and `fail`. One of them is called, once, in whatever task
+    answers; neither may raise. Nothing is called if the message was refused.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, message: Ask[Any]) -> None:
+        super().__init__(message, None)
+
+    def answer(self, value: Any) -> None:
+        """Receive the answer."""
+        raise NotImplementedError(f"{type(self).__name__} has no answer()")
+
+    def fail(self, error: BaseException) -> None:
+        """Receive the error that `Ref.ask` would raise."""
+        raise NotImplementedError(f"{type(self).__name__} has no fail()")
+
+    def settle(self, result: outcome.Outcome[Any]) -> None:
+        if isinstance(result, outcome.Error):
+            self.fail(result.error)
+        else:
+            self.answer(result.unwrap())
 
 
 class Later(Generic[Value]):
@@ -185,17 +219,12 @@ class Pause(Generic[Value]):
     def begin(self, cell: Pausable, question: Question | None) -> bool:
         """Begin the pause, after `receive` has returned it; return False if it is over already.
 
-        Raise the error of a crash before the begin.
+        Raise the error of a crash before the begin; the caller fails the question with it.
         """
         if not self.is_over:
             self._cell, self._question = cell, question
             return True
-        try:
-            answer = self._early.unwrap()
-        except BaseException as error:
-            if question is not None:
-                question.fail(cell.failure_of(error))
-            raise
+        answer = self._early.unwrap()
         if question is not None:
             cell.reply(question, answer)
         return False

@@ -22,9 +22,9 @@ from trio.lowlevel import (
 )
 
 from ._context import SystemContext
+from ._direct import Enterable
 from ._errors import AskSelf, BadSpec
 from ._handle import Handle, State, Watched, Watcher
-from ._mailbox import Mailbox
 from ._message import Ask, Question
 from ._restart import Exit
 
@@ -49,14 +49,12 @@ class Statistics:
     restarts: int
 
 
-class ActorControl(Watched, Watcher, Protocol):
+class ActorControl(Watched, Watcher, Enterable, Protocol):
     """The part of an actor's runtime that its `Ref` uses."""
 
     name: str
     state: State
     context: SystemContext
-    mailbox: Mailbox
-    handled: int
     lost: int
 
     @property
@@ -104,6 +102,17 @@ class Ref(Handle):
         if mailbox.reader is not None:
             mailbox.wake()
         mailbox.ordinary.append(message)
+
+    @enable_ki_protection
+    def deliver(self, message: Any, *, urgent: bool = False) -> None:
+        """Let the actor handle the message before this returns, if it waits for messages now.
+
+        That saves the switch to the actor's task. `Actor.receive_now` handles the message, in this
+        task. If the actor is busy or its `receive_now` declines, this is `tell`, and it raises as
+        `tell` does. The order of messages is the same in both cases.
+        """
+        cell = self._child
+        cell.context.direct.deliver(cell, message, urgent=urgent)
 
     @enable_ki_protection
     async def ask(

@@ -17,6 +17,7 @@ import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled, enable_ki_protection
 
 from ._context import SystemContext
+from ._direct import DirectDelivery
 from ._errors import GaveUp
 from ._group import Group
 from ._message import Timeouts
@@ -153,6 +154,7 @@ async def _run_system(
             context = SystemContext(
                 nursery=nursery,
                 timeouts=Timeouts(),
+                direct=DirectDelivery(is_enabled=_allows_direct_delivery()),
                 jitter=random.random,
                 escalate=lambda gave_up: nursery.start_soon(escalation.escalate, gave_up),
             )
@@ -172,6 +174,12 @@ async def _run_system(
                 # that is not an Exception tore the nursery down. Then no task may be left
                 # waiting.
                 root.finish(Killed())
+
+
+def _allows_direct_delivery() -> bool:
+    """Return False in a simulation whose seed lets every message pass through a mailbox."""
+    clock = trio.lowlevel.current_clock()
+    return getattr(clock, "allows_direct_delivery", True)
 
 
 def _raise_unhandled(failure: BaseException | None, gave_up: GaveUp | None) -> None:

@@ -43,6 +43,8 @@ class Scheduler(VirtualClock):
     ) -> None:
         super().__init__()
         self.may_fire_early = early_timeouts
+        # Read by `open_actors`: whether `Ref.deliver` may enter an actor.
+        self.allows_direct_delivery = True
         self.steps = 0
         # Numbers of the steps in which a time-out was fired although tasks could run.
         self.early_steps: list[int] = []

@@ -28,6 +28,9 @@ T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 MAX_STEPS = 100_000
+# The part of the seeds under which `Ref.deliver` may enter an actor. Under the others each message
+# passes through a mailbox, and the schedule chooses when it is handled.
+DIRECT_SHARE = 0.5
 
 
 def simulate(
@@ -74,6 +77,11 @@ def policy_chance(seed: int, name: PolicyName) -> random.Random:
     return random.Random(f"{name} {int(seed)}")  # noqa: S311 - must be repeatable, not secret
 
 
+def delivery_chance(seed: int) -> random.Random:
+    """Return the chance by which `Ref.deliver` may enter an actor in a run, or never does."""
+    return random.Random(f"delivery {int(seed)}")  # noqa: S311 - must be repeatable
+
+
 def run_scheduled(
     main: Callable[[*Args], Awaitable[T]],
     *args: *Args,
@@ -82,6 +90,7 @@ def run_scheduled(
     said: str,
 ) -> T:
     """Run `main(*args)` with that scheduler; an error gets a note with the seed and `said`."""
+    scheduler.allows_direct_delivery = delivery_chance(seed).random() < DIRECT_SHARE
     # Its own chance: the work in threads must not depend on how often the policy draws.
     threads = random.Random(f"work {int(seed)}")  # noqa: S311 - must be repeatable
     with _repeatable_world(int(seed)), simulated_threads(threads):

@@ -26,9 +26,6 @@ class GuardedRuntime(DriverRuntime):
         # Not super().__init__: the attributes are those of the shared runtime.
         self._shared = shared
         self._on_failure = on_failure
-        # Read at each turn, so not by __getattr__.
-        self.agent_nurseries = shared.agent_nurseries
-        self.shutdown_started = shared.shutdown_started
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute
         return getattr(self._shared, name)

@@ -179,10 +179,10 @@ class SessionInputs(SessionBase):
             source="user" if agent is None else self._source(),
         )
         with ResultWaiter(parts.registry, self.id, event.input, agent=agent) as pending:
-            receipt = await send(parts, self.id, event, idempotency_key)
+            receipt = await send(parts, self.id, event, idempotency_key, pending)
             assert isinstance(receipt, Receipt)
             if receipt.input_id == event.input:
-                return await pending.wait()
+                return pending.value() if pending.settled.is_set() else await pending.wait()
         return await self.result(receipt.input_id)
 
     async def result(self, input_id: str) -> TurnResult:

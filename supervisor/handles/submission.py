@@ -97,16 +97,18 @@ def send(
     session_id: SessionId,
     event: ev.InputSubmitted | ev.SteeringSubmitted,
     key: str | None,
+    pending: PendingResult | None = None,
 ) -> Awaitable[ReplyValue]:
     """Run the blocking hooks and send the event; the awaited reply is the receipt.
 
-    Raise the error of a hook that denies the input, or of the session that refuses it. Not itself
-    a coroutine: each one between the caller and its wait is entered again at every wake-up.
+    With a pending result of the input, the wait may last until that is settled. Raise the error of
+    a hook that denies the input, or of the session that refuses it. Not itself a coroutine: each
+    one between the caller and its wait is entered again at every wake-up.
     """
     idempotency = None if key is None else make_idempotency(key, _request_fields(event))
     if parts.services.hooks.has_input_hooks:
         return _send_after_hooks(parts, session_id, event, idempotency)
-    return parts.router.ask(session_id, event, idempotency=idempotency)
+    return parts.router.ask(session_id, event, idempotency=idempotency, pending=pending)
 
 
 async def _send_after_hooks(

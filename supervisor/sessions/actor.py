@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from actors import ActorStopped
+from actors import NOT_NOW, ActorStopped
 from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.errors import StoreDegraded
@@ -140,17 +140,34 @@ class SessionActor(SessionSteps):
         So a commit costs no switch to the actor's task: the usual messages, requests and reports of
         drivers, pause the actor until the writer calls `_on_written`.
         """
+        answer = self.receive_now(message)
+        if answer is not NOT_NOW:
+            return answer
         reply: OpenStep | StepReply = None
         if type(message) is SessionRequest:
-            reply = await self._handle_request(message)
+            reply = await self._handle_repeated_request(message)
         elif type(message) is DriverReport:
-            output = self.log.turn_buffer
-            if output is None or output.bytes <= LARGE_BYTES:
-                reply = self._handle_report(message)
-            else:
-                reply = await self._handle_report_of_long_turn(message)
+            reply = await self._handle_report_of_long_turn(message)
         elif message is not STOP_IF_IDLE:
             await self._handle_internal(message)
+        if type(reply) is not OpenStep and self._may_stop():
+            self._stop_if_idle()
+        return reply
+
+    def receive_now(self, message: Any) -> Any:  # noqa: ANN401 - an actor's mailbox
+        """Handle a usual request or report, which has to wait for nothing but its commit."""
+        reply: OpenStep | StepReply
+        if type(message) is SessionRequest:
+            if message.idempotency is not None or message.is_retry:
+                return NOT_NOW
+            reply = self._handle_new_request(message)
+        elif type(message) is DriverReport:
+            output = self.log.turn_buffer
+            if output is not None and output.bytes > LARGE_BYTES:
+                return NOT_NOW
+            reply = self._handle_report(message)
+        else:
+            return NOT_NOW
         if type(reply) is not OpenStep and self._may_stop():
             self._stop_if_idle()
         return reply
@@ -188,19 +205,22 @@ class SessionActor(SessionSteps):
 
     # Messages ---------------------------------------------------------------------------------
 
-    async def _handle_request(self, request: SessionRequest) -> OpenStep | StepReply:
+    async def _handle_repeated_request(self, request: SessionRequest) -> OpenStep | StepReply:
+        """Handle a request that may have been carried out before."""
         repeated = request.idempotency
         if repeated is not None and self._degraded is not None:
             owed = self._degraded.find_unwritten_reply(repeated.key, repeated.fingerprint)
             if owed is not None:
                 return owed
-        if repeated is not None or request.is_retry:
-            try:
-                known = await find_known_reply(self._services, self.session, request)
-            except StoreDegraded as error:  # the lookup failed, so the earlier reply is unknown
-                return Refused(error)
-            if known is not None:
-                return known
+        try:
+            known = await find_known_reply(self._services, self.session, request)
+        except StoreDegraded as error:  # the lookup failed, so the earlier reply is unknown
+            return Refused(error)
+        if known is not None:
+            return known
+        return self._handle_new_request(request)
+
+    def _handle_new_request(self, request: SessionRequest) -> OpenStep | StepReply:
         if self.session.phase is Phase.SUSPENDED and type(request.event) is ev.InputSubmitted:
             # For a stopped session admission refuses the input. A live session keeps its agent.
             unknown = unknown_agent_problem(self.session.agent_name, self._services.agents())

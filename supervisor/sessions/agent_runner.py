@@ -18,8 +18,9 @@ from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn, Withdra
 from supervisor.core.state import Failure, SessionState
 from supervisor.core.text import describe_error
 from supervisor.drivers.guarded_runtime import PASSED_ON, GuardedRuntime
-from supervisor.drivers.port import Driver
-from supervisor.drivers.python import PythonDriver
+from supervisor.drivers.port import AgentKind, Driver
+from supervisor.drivers.python import PythonAgent, PythonDriver
+from supervisor.drivers.runtime import DriverRuntime
 
 from .driver_context import DriverReport, MakeContext, SessionDriverContext
 from .hooks.blocking import BlockingHooks
@@ -121,9 +122,8 @@ class AgentRunner:
             self._report(agent_events.StartFailed(failure=failure, **services.stamp()))
             return
         context = self._new_context()
-        runtime = GuardedRuntime(services.tasks, partial(self._on_task_failure, context))
         try:
-            driver = kind.make_driver(context, runtime)
+            driver = kind.make_driver(context, self._runtime_of(kind, context))
             if not isinstance(driver, PythonDriver):  # a Python driver is never blocked
                 self._slot.progress.blocked_on = driver.blocked_on
             hash(driver)  # the start limiter keeps it in a set
@@ -138,6 +138,11 @@ class AgentRunner:
             self.call_driver(_start)  # it waits for a start slot by itself
         else:
             services.start_limiter.start(driver, partial(self._call_if_current, _start))
+
+    def _runtime_of(self, kind: AgentKind, context: SessionDriverContext) -> DriverRuntime:
+        if type(kind) is PythonAgent:
+            return self._services.tasks  # its driver starts tasks only in agent nurseries
+        return GuardedRuntime(self._services.tasks, partial(self._on_task_failure, context))
 
     def accept_report(self, report: DriverReport) -> bool:
         """Update the driver by its report; return False if the session must not handle it.

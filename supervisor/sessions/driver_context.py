@@ -194,13 +194,25 @@ class SessionDriverContext:
             event = event.changed(jitter=random.random())  # noqa: S311 - to spread restarts
         elif isinstance(event, _PROGRESS_EVENTS):
             self._slot.mark_progress()
+        return self._send(event)
+
+    def _send(self, event: ev.Event) -> bool:
+        """Send the event to the session's actor; return False if its mailbox is full."""
+        report = DriverReport(self, event)
+        # Before the report is sent, because the actor may handle it at once.
+        self._log.hold_output()
         try:
             # Urgent, because requests of callers may fill the mailbox.
-            self._ref.tell(DriverReport(self, event), urgent=True)
-            self._log.hold_output()
+            if type(event) is agent_events.TurnEnded:
+                self._ref.deliver(report, urgent=True)
+            else:
+                # A driver goes on after these, and must not find itself called meanwhile.
+                self._ref.tell(report, urgent=True)
         except MailboxFull:
+            self._log.withdraw_hold()
             return False
         except ActorStopped:
+            self._log.withdraw_hold()
             # Only the end of a zombie matters to the next incarnation.
             if type(event) is agent_events.ZombieEnded:
                 self._tree.tell_if_live(self._slot.id, event)

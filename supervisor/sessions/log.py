@@ -282,11 +282,13 @@ class Log:
                 output.last_kind = None
 
     def hold_output(self) -> None:
-        """Hold output until the actor has handled the report that was just sent to it."""
-        if self._held is None:
-            self._held = [None]
-        else:
-            self._held.append(None)
+        """Hold output until the actor has handled the report that is sent to it now."""
+        self._held = [*(self._held or ()), None]
+
+    def withdraw_hold(self) -> None:
+        """Undo the last `hold_output`, because the report could not be sent."""
+        assert self._held is not None
+        self._held = self._held[:-1] or None
 
     def release_output(self) -> None:
         """Add the output held for the oldest report, which the actor has handled."""

@@ -32,11 +32,14 @@ from .admission import Admission
 from .hooks.blocking import BlockingHooks
 from .idempotency import Idempotency, SessionRequest
 from .input_expiry import InputExpiry
+from .prompt_ask import PromptAsk
 from .refusals import no_reply
 from .registry import MAX_ATTEMPTS, SessionRegistry
 from .request_exits import RequestExits
 from .services import Services
 from .slot import PendingStart
+from .subscribers import PendingResult
+from .writer_requests import throttled_size
 
 logger = logging.getLogger("supervisor")
 
@@ -211,15 +214,17 @@ class SessionRouter:
         also: Write | None = None,
         removes: SessionId | None = None,
         urgent: bool = False,
+        pending: PendingResult | None = None,
     ) -> ReplyValue:
         """Ask the session, and return its reply; raise what it refuses.
 
-        An event that does not reduce activity waits at the throttle while the writer is behind. A
-        request that is cancelled after it was sent may still be carried out.
+        With a pending result, the reply may be returned only after that is settled. An event that
+        does not reduce activity waits at the throttle while the writer is behind. A request that is
+        cancelled after it was sent may still be carried out.
         """
         # Each step that may wait comes behind a check whether it has to: usually there is an actor
         # and room at the throttle, and each coroutine on the way costs about 40 bytecodes.
-        health, ticket, size = self._services.health, None, _throttled_size(event)
+        health, ticket, size = self._services.health, None, throttled_size(event)
         throttle = health.throttle
         if size is not None:
             ticket = throttle.acquire_now(size) or await throttle.acquire(size)
@@ -234,7 +239,11 @@ class SessionRouter:
                 self._services.removals.refuse(session_id)
             try:
                 # Without a timeout: commits have none, and an exit fails the ask.
-                reply = await ref.ask(request, timeout_seconds=math.inf, urgent=urgent)
+                if pending is None:
+                    reply = await ref.ask(request, timeout_seconds=math.inf, urgent=urgent)
+                else:
+                    reply = await PromptAsk(request, pending, throttle, ticket).send(ref)
+                    ticket = None  # released with the reply
             except Exception as error:  # noqa: BLE001 - it exited before it replied
                 exits = RequestExits()
                 exits.add(ref, error)
@@ -384,15 +393,6 @@ class SessionRouter:
     ) -> None:
         await start.done.wait()
         self.tell_if_live(session_id, event)
-
-
-def _throttled_size(event: ev.Event) -> int | None:
-    """Return about how many bytes the event adds to the store; None if it is not throttled."""
-    if type(event) is ev.InputSubmitted:
-        return event.attachment_bytes + len(event.text)
-    if reduces_activity(event):
-        return None
-    return len(getattr(event, "text", None) or "")
 
 
 def _has_stopped(session: SessionState) -> bool:

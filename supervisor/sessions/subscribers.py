@@ -94,9 +94,19 @@ class PendingResult:
             return None, self._result
         return self._result, None
 
+    def wake(self) -> None:
+        """Wake the task that waits, although there is no result yet; it may wait again."""
+        if self._result is None:
+            settled, self.settled = self.settled, trio.Event()
+            settled.set()
+
     async def wait(self) -> TurnResult:
         """Wait for the result of the input's turn; return it, or raise the error."""
         await self.settled.wait()
+        return self.value()
+
+    def value(self) -> TurnResult:
+        """Return the result, which is known, or raise the error."""
         assert self._result is not None
         if isinstance(self._result, SupervisorError):
             raise self._result

@@ -212,8 +212,11 @@ class WriteThrottle:
         return ticket
 
     def release(self, ticket: int) -> None:
-        """Release the capacity of a request and admit waiting callers."""
-        self.bytes -= self._admitted.pop(ticket)[0]
+        """Release the capacity of a request, unless it is released, and admit waiting callers."""
+        admitted = self._admitted.pop(ticket, None)
+        if admitted is None:
+            return
+        self.bytes -= admitted[0]
         while self._waiting and self._has_capacity(self._waiting[0][1]):
             first, size, since, called = self._waiting.popleft()
             self._admitted[first] = (size, since)

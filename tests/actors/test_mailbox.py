@@ -15,6 +15,17 @@ def box(capacity: int = 3) -> Mailbox:
     return Mailbox("box", capacity)
 
 
+async def wait_for_message(mailbox: Mailbox) -> None:
+    """Wait as the task of an actor does."""
+
+    def abort(_: object) -> trio.lowlevel.Abort:
+        mailbox.reader = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    mailbox.park(trio.lowlevel.current_task())
+    await trio.lowlevel.wait_task_rescheduled(abort)
+
+
 def everything_in(mailbox: Mailbox) -> list[object]:
     return list(iter(mailbox.take, EMPTY))
 
@@ -149,7 +160,7 @@ async def test_a_cancelled_reader_loses_no_message() -> None:
     mailbox = box()
 
     with trio.move_on_after(1):
-        await mailbox.wait()
+        await wait_for_message(mailbox)
     mailbox.put("a")
 
     assert mailbox.take() == "a"
@@ -158,7 +169,7 @@ async def test_a_cancelled_reader_loses_no_message() -> None:
 async def test_a_reader_cancelled_after_its_wake_up_loses_no_message() -> None:
     mailbox = box()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mailbox.wait)
+        nursery.start_soon(wait_for_message, mailbox)
         await settle()
 
         mailbox.put("a")
@@ -176,7 +187,7 @@ async def test_every_message_and_closing_wake_the_reader() -> None:
         mailbox.close,
     ):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(mailbox.wait)
+            nursery.start_soon(wait_for_message, mailbox)
             await settle()
             wake()
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import attrs
+import outcome
 import trio
 
 import actors
-from actors import ChildSpec, GaveUp, Group, GroupSpec, Ref, RestartPolicy
+from actors import ChildSpec, GaveUp, Group, GroupSpec, OpenAsk, Ref, RestartPolicy
 from actors._restart import RestartKind
 from actors.testing import settle
 
@@ -19,6 +21,37 @@ from .oracle import ActorHistory, Oracle, StepObserver
 from .scripted_actor import GENTLE, Action, Answer, Behaviour, PlannedCrash, ScriptedActor, write
 
 STEADY = RestartPolicy("permanent", max_restarts=1_000)
+
+
+class NotedAsk(OpenAsk):
+    """An ask that notes its answer and wakes the task that waits for it."""
+
+    def __init__(self, message: Answer) -> None:
+        super().__init__(message)
+        self.answered = trio.Event()
+        self.result: outcome.Outcome[int]
+
+    def answer(self, value: int) -> None:
+        self._note(outcome.Value(value))
+
+    def fail(self, error: BaseException) -> None:
+        self._note(outcome.Error(error))
+
+    def _note(self, result: outcome.Outcome[int]) -> None:
+        assert not self.answered.is_set(), "an open ask was answered twice"
+        self.result = result
+        self.answered.set()
+
+
+async def ask_openly(ref: Ref, message: Answer, *, timeout_seconds: float, urgent: bool) -> int:
+    """Ask by a direct delivery, and wait for the answer outside of the runtime."""
+    ask = NotedAsk(message)
+    ref.deliver(ask, urgent=urgent)
+    with trio.move_on_after(timeout_seconds):
+        await ask.answered.wait()
+    if not ask.answered.is_set():
+        raise actors.AskTimeout(ref.name, timeout_seconds=timeout_seconds)
+    return ask.result.unwrap()
 
 
 @attrs.define(eq=False)
@@ -145,10 +178,9 @@ class Harness:
         history = self.oracle.by_cell[cell_of(ref)]
         question = Answer(self.oracle.next_number(), action, urgent=random.random() < 0.2)
         number, asked_at = question.number, trio.current_time()
+        ask = random.choice((ref.ask, partial(ask_openly, ref)))
         try:
-            answer = await ref.ask(
-                question, timeout_seconds=timeout_seconds, urgent=question.urgent
-            )
+            answer = await ask(question, timeout_seconds=timeout_seconds, urgent=question.urgent)
         except PlannedCrash as crash:
             self.oracle.check(crash.number == number, f"ask {number} got {crash.number}'s error")
         except actors.ActorStopped:

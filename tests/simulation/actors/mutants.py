@@ -9,7 +9,7 @@ Rule 3: a fault that patches a removed name fails loudly and must be rewritten.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -21,6 +21,7 @@ import actors._supervisor
 from actors import Ask, Crashed, Exit, Finished, GaveUp, NameTaken, Ref, StopActor, Stopped
 from actors._cell import Cell
 from actors._child import Child
+from actors._direct import DirectDelivery
 from actors._group import Group
 from actors._mailbox import EMPTY, Mailbox
 from actors._message import Question, Timeouts
@@ -42,20 +43,25 @@ from .internals import group_of
 from .scripted_actor import Answer
 
 Patch = pytest.MonkeyPatch
+Step: TypeAlias = Callable[[], Awaitable[None]]
 
 
 # Messages -------------------------------------------------------------------------------
 
 
-def message_lost_on_cancel(patch: Patch) -> None:
+def patch_serve(patch: Patch, *, before_park: Step, before_receive: Step) -> None:
+    """Replace the loop of an actor by one that awaits a step where it must not."""
+
     async def serve(self: Cell, receive: Callable[[Any], Awaitable[Any]]) -> Exit:
         try:
             while self.desired_state == "run":
                 message = self.mailbox.take()
                 if message is EMPTY:
-                    await self.mailbox.wait()
+                    await before_park()
+                    self.mailbox.park(trio.lowlevel.current_task())
+                    await trio.lowlevel.wait_task_rescheduled(self._abort_wait)
                     continue
-                await checkpoint()  # the fault: neither in the mailbox nor being handled
+                await before_receive()
                 self.handled += 1
                 if isinstance(message, Question):
                     try:
@@ -74,14 +80,18 @@ def message_lost_on_cancel(patch: Patch) -> None:
     patch.setattr(Cell, "_serve", serve)
 
 
+async def nothing() -> None:
+    pass
+
+
+def message_lost_on_cancel(patch: Patch) -> None:
+    # The fault: neither in the mailbox nor being handled.
+    patch_serve(patch, before_park=nothing, before_receive=checkpoint)
+
+
 def lost_wakeup(patch: Patch) -> None:
-    real = Mailbox.wait
-
-    async def wait(self: Mailbox) -> None:
-        await checkpoint()  # the fault: a message that arrives now wakes no reader
-        await real(self)
-
-    patch.setattr(Mailbox, "wait", wait)
+    # The fault: a message that arrives now wakes no reader.
+    patch_serve(patch, before_park=checkpoint, before_receive=nothing)
 
 
 def capacity_race(patch: Patch) -> None:
@@ -134,6 +144,18 @@ def mailbox_not_kept(patch: Patch) -> None:
         return await real(self)
 
     patch.setattr(Cell, "launch", launch)
+
+
+def paused_actor_is_entered(patch: Patch) -> None:
+    real = DirectDelivery.deliver
+
+    def deliver(self: DirectDelivery, cell: Cell, message: object, *, urgent: bool) -> None:
+        reader = cell.mailbox.reader
+        real(self, cell, message, urgent=urgent)
+        if cell._pause is not None:
+            cell.mailbox.reader = reader  # the fault: the actor does not wait for messages
+
+    patch.setattr(DirectDelivery, "deliver", deliver)
 
 
 # Starting and stopping ------------------------------------------------------------------
@@ -306,6 +328,13 @@ MUTANTS = (
         fill_mailbox,
         "lost messages",
         mailbox_not_kept,
+    ),
+    Mutant(
+        "paused actor is entered",
+        "a sender has a message handled while the actor pauses for another one",
+        fill_mailbox,
+        "handles two messages at once",
+        paused_actor_is_entered,
     ),
     Mutant(
         "child leaked by a cancelled start",

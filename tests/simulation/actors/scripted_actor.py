@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 import attrs
 import trio
 
-from actors import Actor, ActorStopped, Ask, Ended, Exit, MailboxFull, Ref, StopActor
+from actors import (
+    NOT_NOW,
+    Actor,
+    ActorStopped,
+    Ask,
+    Ended,
+    Exit,
+    MailboxFull,
+    Pause,
+    Ref,
+    StopActor,
+)
 
 from .internals import cell_of
 from .oracle import ActorHistory, Oracle
 
-Action: TypeAlias = Literal["note", "pause", "sleep", "crash", "quit", "hang", "stop", "write"]
+Action: TypeAlias = Literal[
+    "note", "pause", "sleep", "crash", "quit", "hang", "stop", "write", "defer"
+]
+# The actions that a sender may perform for the actor, because they await nothing.
+INSTANT_ACTIONS: tuple[Action, ...] = ("note", "crash", "quit", "stop", "write", "defer")
 
 
 class PlannedCrash(Exception):
@@ -81,6 +98,27 @@ async def do(action: Action, number: int | None = None) -> None:
             raise StopActor
 
 
+class DeferredAnswer(Pause[int]):
+    """The pause of a `defer`: it ends some time later, or with the incarnation."""
+
+    def __init__(self, history: ActorHistory, number: int) -> None:
+        super().__init__()
+        self._history = history
+        self._number = number
+        trio.lowlevel.spawn_system_task(self._end_later)
+
+    async def _end_later(self) -> None:
+        await do(random.choice(("pause", "sleep")))
+        if not self.is_over:
+            self._history.current = None
+            self.end(self._number)
+
+    def drop(self, error: BaseException) -> None:
+        self._history.current = None
+        self._history.cut_short.add(self._number)
+        super().drop(error)
+
+
 class ScriptedActor(Actor):
     """One incarnation of a scripted actor."""
 
@@ -102,14 +140,33 @@ class ScriptedActor(Actor):
             raise
         self.oracle.record_started(self.history)
 
-    async def receive(self, message: Do | Answer | Ended) -> int | None:
+    async def receive(self, message: Do | Answer | Ended) -> int | Pause[int] | None:
         if isinstance(message, Ended):
             self.oracle.check_receive(self.history, None, urgent=False)
             self.oracle.check_end_notice(self.history, message)
             return None
+        with self._in_hand(message):
+            if message.action in INSTANT_ACTIONS:
+                answer = self._obey_now(message)
+                if message.action == "write":
+                    await do(random.choice(("note", "pause")))
+                return answer
+            await do(message.action, message.number)
+        return message.number
+
+    def receive_now(self, message: Do | Answer | Ended) -> object:
+        if isinstance(message, Ended) or message.action not in INSTANT_ACTIONS:
+            return NOT_NOW
+        self.oracle.note(f"{self.history.name} is entered by the sender of {message.number}")
+        with self._in_hand(message):
+            return self._obey_now(message)
+
+    @contextmanager
+    def _in_hand(self, message: Do | Answer) -> Iterator[None]:
+        """Record that the message is handled, how that ends, and who ended it."""
         self.oracle.check_receive(self.history, message.number, urgent=message.urgent)
         try:
-            await self._obey(message)
+            yield
         except (PlannedCrash, StopActor) as end:
             self.oracle.record_own_end(self.history, end)
             if isinstance(end, StopActor):
@@ -120,19 +177,24 @@ class ScriptedActor(Actor):
             self.oracle.check_interrupt(self.history)
             raise
         finally:
-            self.history.current = None
-        return message.number
+            if message.action != "defer":
+                self.history.current = None
 
-    async def _obey(self, message: Do | Answer) -> None:
-        if message.action == "stop":
-            self.history.made_at_most = self.history.made
-            self.ref.stop_nowait()
-        elif message.action == "write":
-            assert message.to is not None
-            write(self.oracle, message.to, "note", sender=self.history)
-            await do(random.choice(("note", "pause")))
-        else:
-            await do(message.action, message.number)
+    def _obey_now(self, message: Do | Answer) -> int | Pause[int]:
+        match message.action:
+            case "stop":
+                self.history.made_at_most = self.history.made
+                self.ref.stop_nowait()
+            case "write":
+                assert message.to is not None
+                write(self.oracle, message.to, "note", sender=self.history)
+            case "crash":
+                raise PlannedCrash(message.number)
+            case "quit":
+                raise StopActor
+            case "defer":
+                return DeferredAnswer(self.history, message.number)
+        return message.number
 
     async def on_stop(self, reason: Exit) -> None:
         self.oracle.check_clean_up(self.history, reason)
@@ -155,22 +217,27 @@ def write(
     to: Ref | None = None,
     sender: ActorHistory | None = None,
 ) -> bool:
-    """Send a message; return True if accepted, and check the reason of a refusal."""
+    """Send a message, perhaps directly; return True if accepted, check the reason of a refusal."""
     cell = cell_of(ref)
     history = oracle.by_cell[cell]
     message = Do(oracle.next_number(), action, urgent=urgent, to=to)
     box = cell.mailbox
     waiting = box.waiting_urgent if urgent else box.waiting
+    send = random.choice((ref.tell, ref.deliver))
+    from_sender = set[int]()
+    if sender is not None and not urgent:
+        from_sender = history.by_sender.setdefault(sender.name, set())
+    history.owed.add(message.number)
+    from_sender.add(message.number)
     try:
-        ref.tell(message, urgent=urgent)
+        send(message, urgent=urgent)
     except MailboxFull as full:
         oracle.check(full.message is message, f"{history.name} returned another message")
         oracle.check(waiting >= box.capacity, f"{history.name} refused with {waiting} waiting")
-        return False
     except ActorStopped:
         oracle.check(cell.desired_state == "stop", f"{history.name} refused and is not stopping")
-        return False
-    history.owed.add(message.number)
-    if sender is not None and not urgent:
-        history.by_sender.setdefault(sender.name, set()).add(message.number)
-    return True
+    else:
+        return True
+    history.owed.discard(message.number)
+    from_sender.discard(message.number)
+    return False

@@ -122,7 +122,7 @@ def key_not_looked_up(patch: Patch) -> None:
     async def answer(self: SessionActor, request: SessionRequest) -> OpenStep | StepReply:
         return self._commit(self._decide(request.event, request))
 
-    patch.setattr(SessionActor, "_handle_request", answer)
+    patch.setattr(SessionActor, "_handle_repeated_request", answer)
 
 
 def old_agent_runs_on(patch: Patch) -> None:

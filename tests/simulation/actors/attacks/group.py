@@ -12,7 +12,7 @@ from tests.simulation.actors.scripted_actor import MOODY, SLOW, Action, Behaviou
 from tests.simulation.timing import random_pause, with_random_timeout
 
 KINDS: tuple[RestartKind, ...] = ("permanent", "permanent", "transient", "temporary")
-ACTIONS: tuple[Action, ...] = ("note", "sleep", "crash", "crash", "quit")
+ACTIONS: tuple[Action, ...] = ("note", "sleep", "crash", "crash", "quit", "defer")
 
 
 async def disturb_group() -> None:

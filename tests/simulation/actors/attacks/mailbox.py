@@ -9,7 +9,7 @@ from tests.simulation.actors.harness import Harness, open_harness
 from tests.simulation.actors.scripted_actor import MOODY, SLOW, Action
 from tests.simulation.timing import random_pause, with_random_timeout
 
-ACTIONS: tuple[Action, ...] = ("note", "note", "pause", "sleep", "crash")
+ACTIONS: tuple[Action, ...] = ("note", "note", "pause", "sleep", "crash", "defer")
 
 
 async def fill_mailbox() -> None:

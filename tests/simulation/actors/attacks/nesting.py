@@ -11,7 +11,7 @@ from tests.simulation.actors.harness import Harness, open_harness
 from tests.simulation.actors.scripted_actor import MOODY, SLOW, STUBBORN, Action, Behaviour
 from tests.simulation.timing import random_pause, with_random_timeout
 
-ACTIONS: tuple[Action, ...] = ("note", "sleep", "crash", "crash", "quit")
+ACTIONS: tuple[Action, ...] = ("note", "sleep", "crash", "crash", "quit", "defer")
 
 
 async def disturb_nested_groups() -> None:
