@@ -119,9 +119,10 @@ def unix_listener(path: Path) -> Iterator[socket.socket]:
     The caller holds `hold_socket_lock`. Raise `StoreLocked` if a process without the lock listens
     there, and `ConfigError` if the socket cannot be created.
     """
-    _remove_stale_socket(path)
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listener:
+    with ExitStack() as opened:
         try:
+            _remove_stale_socket(path)
+            listener = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             # The kernel creates the file with the mode of the descriptor: other users can reach
             # it at no time, and the umask is not changed under threads that start agents.
             with contextlib.suppress(OSError):

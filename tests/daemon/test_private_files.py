@@ -205,3 +205,27 @@ def test_a_port_in_use_is_refused() -> None:
 
         with pytest.raises(ConfigError, match=f"port {port}"), tcp_listener(port):
             pass
+
+
+@pytest.mark.parametrize("fault", ["file", "loop", "descriptors"])
+def test_a_socket_that_cannot_be_made_is_a_configuration_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """The daemon makes it again while it runs, and reports these errors."""
+
+    def none_left(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    if fault == "file":
+        (folder / "run").touch()
+    elif fault == "loop":
+        (folder / "run").symlink_to(folder / "run")
+    else:
+        (folder / "run").mkdir()
+        monkeypatch.setattr(socket, "socket", none_left)
+
+    with (
+        pytest.raises(ConfigError, match="cannot create the socket"),
+        unix_listener(folder / "run" / "s"),
+    ):
+        pass

@@ -297,7 +297,8 @@ def encode(message: RpcMessage) -> bytes:
     # orjson silently writes NaN and infinity as null.
     if b"null" in line:
         _check_finite(fields)
-    return line
+    # A copy: what orjson returns holds a buffer of 4 KB or more, and lines may wait in thousands.
+    return bytes(memoryview(line))
 
 
 def _as_json(message: RpcMessage) -> RawMessage:

@@ -23,6 +23,8 @@ CountBytes: TypeAlias = Callable[[], int]
 
 # Above this, senders wait and no further message of the agent is handled.
 MAX_WAITING_BYTES: Final = 1024 * 1024
+# What a waiting line takes beside its own bytes: most answers are shorter than that.
+_LINE_BYTES: Final = 500
 
 
 class ConnectionLost(Exception):
@@ -88,7 +90,7 @@ class RpcOutbox:
         self.check_open()
         outgoing = outgoing or OutgoingLine()
         self._put_bytes += len(line)
-        self._waiting_bytes += len(line)
+        self._waiting_bytes += len(line) + _LINE_BYTES
         outgoing.position = self._put_bytes
         self._lines[outgoing] = line
         self._writer.unpark()
@@ -98,7 +100,7 @@ class RpcOutbox:
         """Remove a line, unless it has left."""
         line = self._lines.pop(outgoing, None)
         if line is not None:
-            self._waiting_bytes -= len(line)
+            self._waiting_bytes -= len(line) + _LINE_BYTES
             self._senders.unpark_all()
         elif outgoing is self._current and not outgoing.has_left:
             self._current_write.cancel(reason="the line was withdrawn")
@@ -142,7 +144,7 @@ class RpcOutbox:
             self._current = None
             if self._current_write.cancelled_caught:
                 outgoing.was_begun = None  # withdrawn; what is written next is not of this line
-            self._waiting_bytes -= len(line)
+            self._waiting_bytes -= len(line) + _LINE_BYTES
             self._senders.unpark_all()
 
     def close(self, why: str) -> None:

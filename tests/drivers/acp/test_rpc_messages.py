@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from typing import Any
 
 import orjson
@@ -233,3 +234,15 @@ def test_one_long_text_is_a_valid_message() -> None:
     line = b'{"jsonrpc":"2.0","method":"m","params":{"text":"' + b"word " * 200_000 + b'"}}'
 
     assert isinstance(parse(line), RpcNotification)
+
+
+def test_a_line_takes_little_more_memory_than_its_bytes() -> None:
+    """Answers to an agent that does not read wait in thousands."""
+    tracemalloc.start()
+    try:
+        lines = [encode(RpcResult(number, {"x": "y"})) for number in range(1_000)]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert taken < sum(map(len, lines)) + 200 * len(lines)
