@@ -77,8 +77,11 @@ logger = logging.getLogger("supervisor")
 async def check_damage(store: SqliteStore, health: StoreHealth) -> AsyncIterator[None]:
     """Report what was lost before the store was opened; check it in the background if necessary.
 
-    It is necessary after an unclean end. The check ends with the block.
+    It is necessary after an unclean end. The check ends with the block. Damage that a read or a
+    write meets later is a finding too.
     """
+    # Not logged: the error is raised where the damage was met.
+    store.set_on_damage(lambda finding: _add(health, finding))
     _report(health, store.findings)
     if not store.ended_uncleanly:
         yield
@@ -99,9 +102,15 @@ async def _quick_check(store: SqliteStore, health: StoreHealth) -> None:
 
 
 def _report(health: StoreHealth, found: tuple[StoreFinding, ...]) -> None:
-    health.findings += found
     for finding in found:
+        _add(health, finding)
         logger.error("%s (hint: %s)", finding.detail, finding.hint)
+
+
+def _add(health: StoreHealth, finding: StoreFinding) -> None:
+    """Add the finding, unless there is one of its kind."""
+    if all(finding.code != known.code for known in health.findings):
+        health.findings += (finding,)
 
 
 def on_health_change(

@@ -97,7 +97,12 @@ def quick_check(
     if found == ["ok"]:
         return ()
     what = "; ".join(found).replace("*** in database main ***\n", "")
-    return (StoreFinding("store-damaged", f"{path.name} is damaged: {what}", RESTORE_HINT),)
+    return (damage_finding(path, what),)
+
+
+def damage_finding(path: Path, what: str) -> StoreFinding:
+    """Return the finding for a damaged file."""
+    return StoreFinding("store-damaged", f"{path.name} is damaged: {what}", RESTORE_HINT)
 
 
 def inspect_file(path: Path, *, seconds: float) -> tuple[StoreFinding, ...]:

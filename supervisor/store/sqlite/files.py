@@ -70,6 +70,8 @@ _NOT_WRITTEN_CODES: Final = frozenset(
         sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
     }
 )
 # The commit is the last page written, so if writing a page failed (for example in a file that must
@@ -101,6 +103,12 @@ def degraded_error(
         is_surely_unwritten=is_surely_unwritten,
         is_disk_full=lacks_room,
     )
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return True if SQLite has found that the file is damaged."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(code, int) and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_disk_full(error: BaseException | None, path: Path) -> bool:

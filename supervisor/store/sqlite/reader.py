@@ -34,8 +34,8 @@ from supervisor.store.running_totals import RunningTotals
 from supervisor.store.threads import StoreThread, TrioThreads
 
 from . import backup, lists, read
-from .file_check import quick_check
-from .files import TRY_AGAIN, FileIdentity, degraded_error, open_reader
+from .file_check import damage_finding, quick_check
+from .files import TRY_AGAIN, FileIdentity, degraded_error, is_damage, open_reader
 from .lock import are_rows_current
 from .run_notes import RunNotes
 
@@ -65,6 +65,11 @@ class SqliteReader:
         self._totals = RunningTotals()
         # The notes of the previous supervisor.
         self._last_run = RunNotes()
+        self._on_damage: Callable[[StoreFinding], object] = lambda _: None
+
+    def set_on_damage(self, on_damage: Callable[[StoreFinding], object]) -> None:
+        """Set the function that is called whenever SQLite reports that the file is damaged."""
+        self._on_damage = on_damage
 
     async def _run_in_thread(
         self, thread: StoreThread, work: Callable[[], Answer], *, then: str = TRY_AGAIN
@@ -77,6 +82,8 @@ class SqliteReader:
                     f"a value in {self.path.name} cannot be read: {error}",
                     hint="restore a backup, or inspect it with sqlite3",
                 ) from error
+            if is_damage(error):
+                self._on_damage(damage_finding(self.path, str(error)))
             degraded = degraded_error(error, self.path, then=then)
             if degraded is None:
                 raise

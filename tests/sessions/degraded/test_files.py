@@ -19,7 +19,7 @@ import trio
 import supervisor
 from supervisor import Session, StoreDegraded, Supervisor
 from supervisor.core.fold import replay
-from supervisor.store.sqlite import files
+from supervisor.store.sqlite import files, write
 from tests.support.disk.faults import DiskCall, FailingDisk, Failure, failing_disk
 from tests.support.fake_agents import FakeAgent, records
 from tests.support.store_samples import differences
@@ -312,3 +312,25 @@ def test_a_session_stops_on_a_full_disk(path: Path) -> None:
 
     assert said["phase"] == "stopped"
     assert said["whole"]
+
+
+async def test_a_write_that_meets_a_damaged_page_is_refused_and_reported(
+    sup: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = await sup.create("fake")
+    commit = write.commit
+
+    def damaged(*_: object, **_more: object) -> list[Any]:
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+
+    monkeypatch.setattr(write, "commit", damaged)
+    for _ in range(2):
+        with trio.fail_after(60), pytest.raises(StoreDegraded, match="it is damaged"):
+            await session.send("hello")
+
+    [finding] = (await sup.stats()).store.findings
+    assert finding.code == "store-damaged"
+    assert "the store state.db cannot be used: it is damaged" in caplog.text
+    monkeypatch.setattr(write, "commit", commit)
