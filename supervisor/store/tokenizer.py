@@ -71,8 +71,13 @@ def index_text(body: str | bytes) -> str:
 
 
 def index_tokens(text: object) -> str:
-    """Return the words of the text of a record as they are indexed; empty if it is not a text."""
-    return " ".join(tokenize(text)) if isinstance(text, str) else ""
+    """Return the words of the text of a record as they are indexed; empty if it is not a text.
+
+    The index splits ASCII text into the same words by itself, so it is not split here.
+    """
+    if not isinstance(text, str):
+        return ""
+    return text if text.isascii() else " ".join(tokenize(text))
 
 
 def body_text(body: str | bytes) -> str | None:

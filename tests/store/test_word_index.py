@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 import supervisor
+from supervisor.store.port import Write
 from supervisor.store.sqlite import bulk, word_index
+from supervisor.store.sqlite.store import open_sqlite
 from supervisor.store.sqlite.word_index import MAX_LEVELS, level_count
+from supervisor.store.tokenizer import index_tokens, tokenize
+from tests.support.store_samples import ONE, creation_write, text_record
 
 
 @pytest.fixture
@@ -96,3 +100,39 @@ async def test_a_large_worn_index_is_neither_merged_nor_rebuilt_at_once(
 
     assert level_count(connection) == before
     assert bulk.is_index_stale(connection)
+
+
+async def test_the_index_splits_ascii_text_as_the_tokenizer_does(tmp_path: Path) -> None:
+    texts = ["".join(map(chr, range(128))), *(f"Ab{chr(code)}cD 9_" for code in range(128))]
+    async with open_sqlite(tmp_path / "state.db") as store:
+        records = tuple(text_record(each, text) for each, text in enumerate(texts, 2))
+        await store.commit([creation_write(), Write(ONE, 0, records)])
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("CREATE VIRTUAL TABLE temp.vocab USING fts5vocab(main, words, instance)")
+        rows = connection.execute("SELECT doc, offset, term FROM vocab").fetchall()
+
+    assert sorted(rows) == sorted(
+        (position, offset, word)
+        for position, text in enumerate(texts, 2)
+        for offset, word in enumerate(tokenize(text))
+    )
+
+
+async def test_the_words_of_a_deleted_ascii_text_leave_an_index_of_earlier_words(
+    tmp_path: Path,
+) -> None:
+    """An index that an earlier version filled has the words of a text, joined by blanks."""
+    text = "Red, GREEN; x_y\0blue!"
+    async with open_sqlite(tmp_path / "state.db") as store:
+        await store.commit([creation_write()])
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as connection:
+        connection.execute(
+            "INSERT INTO words (rowid, text) VALUES (9, ?)", (" ".join(tokenize(text)),)
+        )
+        connection.execute(
+            "INSERT INTO words (words, rowid, text) VALUES ('delete', 9, ?)", (index_tokens(text),)
+        )
+        connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+        connection.execute("CREATE VIRTUAL TABLE temp.vocab USING fts5vocab(main, words, instance)")
+
+        assert connection.execute("SELECT * FROM vocab").fetchall() == []
