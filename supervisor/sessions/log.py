@@ -257,10 +257,8 @@ class Log:
         if kind == "agent_text":
             output.merged_chars += width
         if self._subscribers.watchers:
-            offset = part.width - width
-            self._subscribers.publish_delta(
-                Delta(self._session_id, part.turn, kind, part.part_name, offset, text)
-            )
+            place = (kind, part.part_name, part.width - width)
+            self._subscribers.publish_delta(Delta(self._session_id, part.turn, *place, text))
         if part.size >= PART_BYTES:
             self.close_part()
 

@@ -26,6 +26,7 @@ from supervisor.core.state import Phase, SessionState
 from supervisor.core.step import Reply, ReplyValue, ResumeNeedsHooks, reply_value
 from supervisor.core.table import decide
 from supervisor.drivers.turn import CURRENT_SESSION
+from supervisor.store.pending import throttled_size
 from supervisor.store.port import Write
 
 from .admission import Admission
@@ -39,7 +40,6 @@ from .request_exits import RequestExits
 from .services import Services
 from .slot import PendingStart
 from .subscribers import PendingResult
-from .writer_requests import throttled_size
 
 logger = logging.getLogger("supervisor")
 

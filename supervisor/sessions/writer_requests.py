@@ -1,4 +1,4 @@
-"""Requests to the writer: their size, and those that may be repeated.
+"""Requests to the writer that may be repeated.
 
 Rule 1: only requests with the same effect are repeated: a claim, a deletion, a process entry. A
         commit is not one: its outcome must be read from the store.
@@ -10,8 +10,6 @@ import math
 from typing import Final, TypeVar
 
 from actors import Ask, Ref
-from supervisor.core import events as ev
-from supervisor.core.degraded import reduces_activity
 from supervisor.core.errors import StoreDegraded, SupervisorError
 
 T = TypeVar("T")
@@ -35,12 +33,3 @@ async def ask_repeatedly(writer: Ref, request: Ask[T]) -> T:
     raise StoreDegraded(
         f"the store did not answer: {problem}", hint="read the log, then try again"
     ) from problem
-
-
-def throttled_size(event: ev.Event) -> int | None:
-    """Return about how many bytes the event adds to the store; None if it is not throttled."""
-    if type(event) is ev.InputSubmitted:
-        return event.attachment_bytes + len(event.text)
-    if reduces_activity(event):
-        return None
-    return len(getattr(event, "text", None) or "")

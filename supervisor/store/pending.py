@@ -20,6 +20,8 @@ import attrs
 import trio
 from trio_util import AsyncValue, RepeatedEvent
 
+from supervisor.core import events as ev
+from supervisor.core.degraded import reduces_activity
 from supervisor.core.errors import StoreDegraded, SupervisorError
 from supervisor.core.ids import CallId, SessionId, TurnId
 from supervisor.core.store_finding import StoreFinding
@@ -384,3 +386,12 @@ class StoreHealth:
     def _notify(self) -> None:
         if self._on_change is not None:
             self._on_change(self.state)
+
+
+def throttled_size(event: ev.Event) -> int | None:
+    """Return about how many bytes the event adds to the store; None if it is not throttled."""
+    if type(event) is ev.InputSubmitted:
+        return event.attachment_bytes + len(event.text)
+    if reduces_activity(event):
+        return None
+    return len(getattr(event, "text", None) or "")

@@ -12,7 +12,9 @@ import supervisor
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
-ENTRY = re.compile(r"^\.\. (?:auto|py:)(?:class|exception|function|type):: (\w+)", re.MULTILINE)
+ENTRY = re.compile(
+    r"^\.\. (?:auto|py:)(?:class|data|exception|function|type):: (\w+)", re.MULTILINE
+)
 ERROR = re.compile(r"^\| `(\w+)` \| `(\w+)` \|$", re.MULTILINE)
 
 
