@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec.structs import force_setattr
 
@@ -154,6 +154,32 @@ class ProgressMade(BaseEvent, kw_only=True):
     """The turn made progress after it was reported quiet or stalled."""
 
     turn: TurnId
+
+
+# The events that a driver may report.
+DRIVER_EVENTS: Final = frozenset(
+    {
+        AgentAttached,
+        AgentSessionNamed,
+        AgentChoicesReported,
+        AuthenticationRequested,
+        StartFailed,
+        AgentClosed,
+        AgentExited,
+        TurnEnded,
+        ZombieEnded,
+        CallStarted,
+        CallEnded,
+        PermissionAsked,
+        SteeringTaken,
+        SteeringDeclined,
+        SteeringUnanswered,
+        SteeringBeganTurn,
+        UsageReported,
+        NewsRead,
+        ProgressMade,
+    }
+)
 
 
 # From timers -----------------------------------------------------------------------------

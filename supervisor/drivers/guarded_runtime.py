@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVarTuple
 
 import trio
@@ -55,3 +55,13 @@ def split_failure(
     if isinstance(error, BaseExceptionGroup):
         return error.split(PASSED_ON)
     return (error, None) if isinstance(error, PASSED_ON) else (None, error)
+
+
+def refuse_awaitable(result: object) -> None:
+    """Raise TypeError if a method of a driver returned an awaitable, which nothing would await."""
+    if result is None or not isinstance(result, Awaitable):
+        return
+    if isinstance(result, Coroutine):
+        result.close()  # otherwise Python warns that it was never awaited
+    kind = type(result).__name__
+    raise TypeError(f"a method returned a {kind}; the methods of a driver are not async")

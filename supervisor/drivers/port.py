@@ -9,7 +9,10 @@ Rule 2: an event about a turn carries the turn's id, so that the session can tel
         a current one.
 Rule 3: a turn may be started before AgentAttached was reported; the driver keeps it until then.
 Rule 4: a method that raises ends the agent, as if its start had failed or it had exited; `discard`
-        is then the last call.
+        is then the last call. A method that returns an awaitable, or reports anything but an agent
+        event (`agent_events.DRIVER_EVENTS`), raises.
+Rule 5: a start and a close are reported in time: the start of an in-process agent within 60 s, a
+        close within the ladder and 5 s. Otherwise the driver is discarded, as if it had failed.
 """
 
 from __future__ import annotations

@@ -17,12 +17,13 @@ from supervisor.core import events as ev
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn, WithdrawSteering
 from supervisor.core.state import Failure, SessionState
 from supervisor.core.text import describe_error
-from supervisor.drivers.guarded_runtime import PASSED_ON, GuardedRuntime
+from supervisor.drivers.guarded_runtime import PASSED_ON, GuardedRuntime, refuse_awaitable
 from supervisor.drivers.port import AgentKind, Driver
 from supervisor.drivers.python import PythonAgent, PythonDriver
 from supervisor.drivers.runtime import DriverRuntime
 
 from .driver_context import DriverReport, MakeContext, SessionDriverContext
+from .driver_timers import CLOSE_MARGIN_SECONDS, START_SECONDS, DriverTimers
 from .hooks.blocking import BlockingHooks
 from .log import Log
 from .services import Services
@@ -44,13 +45,13 @@ _DRIVER_EVENTS: Final = frozenset(
 )
 
 
-def _start(driver: Driver) -> None:
-    driver.start()
+def _start(driver: Driver) -> object:
+    return driver.start()  # type: ignore[func-returns-value] # of another author
 
 
 def _discard(driver: Driver) -> None:
     try:
-        driver.discard()
+        refuse_awaitable(driver.discard())  # type: ignore[func-returns-value] # as `_start`
     except PASSED_ON:
         raise
     except BaseException:
@@ -72,6 +73,7 @@ class AgentRunner:
         "_services",
         "_slot",
         "_state",
+        "_timers",
         "_turn_hooks",
     )
 
@@ -100,6 +102,8 @@ class AgentRunner:
         self._failed: Driver | None = None
         # Contexts of drivers that are closing and have not reported AgentClosed.
         self._closing: tuple[SessionDriverContext, ...] = ()
+        # Bounds of starts and closes that their drivers have not reported.
+        self._timers = DriverTimers(services.timers)
         # Hooks that a turn waits for before its driver receives it.
         self._turn_hooks: TurnHooks | None = None
 
@@ -137,7 +141,22 @@ class AgentRunner:
         if kind.runs_process:
             self.call_driver(_start)  # it waits for a start slot by itself
         else:
-            services.start_limiter.start(driver, partial(self._call_if_current, _start))
+            services.start_limiter.start(driver, partial(self._start_bounded, context))
+
+    def _start_bounded(self, context: SessionDriverContext, driver: Driver) -> None:
+        """Start the driver, which holds a start slot until it reports or its time is over."""
+        if not isinstance(driver, PythonDriver):  # a Python driver reports at once
+            self._timers.set(context, START_SECONDS, partial(self._on_start_overdue, driver))
+        self._call_if_current(_start, driver)
+
+    def _on_start_overdue(self, driver: Driver, context: SessionDriverContext) -> None:
+        if driver is not self._driver or driver is self._failed:
+            return
+        logger.error("driver of session %s did not report its start", self._slot.id)
+        failure = Failure("startup", f"its driver reported no start within {START_SECONDS:g} s")
+        self._discard_failed(
+            driver, context, agent_events.StartFailed(failure=failure, **self._services.stamp())
+        )
 
     def _runtime_of(self, kind: AgentKind, context: SessionDriverContext) -> DriverRuntime:
         if type(kind) is PythonAgent:
@@ -160,6 +179,7 @@ class AgentRunner:
             return False
         if kind is agent_events.AgentAttached:
             if context is self._context:
+                self._timers.drop(context)
                 self._release_start_slot()
         else:
             self._detach(context)
@@ -185,7 +205,7 @@ class AgentRunner:
             starts.call_after_start(driver, partial(self._call_if_current, order))
             return
         try:
-            order(driver)
+            refuse_awaitable(order(driver))
         except PASSED_ON:
             raise
         except BaseException as error:
@@ -207,8 +227,13 @@ class AgentRunner:
             self._fail(self._driver, context, error)
 
     def _fail(self, driver: Driver, context: SessionDriverContext, error: BaseException) -> None:
+        self._discard_failed(driver, context, self._failure_event(error))
+
+    def _discard_failed(
+        self, driver: Driver, context: SessionDriverContext, event: ev.Event
+    ) -> None:
         self._failed = driver
-        context.report_eventually(self._failure_event(error))
+        context.report_eventually(event)
         _discard(driver)
 
     def _failure_event(self, error: BaseException) -> ev.Event:
@@ -282,8 +307,10 @@ class AgentRunner:
             self._report_closed()
             return
         self._closing += (context,)
+        seconds = self._state().terms.ladder.total_seconds + CLOSE_MARGIN_SECONDS
+        self._timers.set(context, seconds, partial(self._on_close_overdue, driver))
         try:
-            driver.close()
+            refuse_awaitable(driver.close())  # type: ignore[func-returns-value] # as `_start`
         except PASSED_ON:
             raise
         except BaseException:
@@ -291,9 +318,16 @@ class AgentRunner:
             _discard(driver)
             context.report_eventually(agent_events.AgentClosed(**self._services.stamp()))
 
+    def _on_close_overdue(self, driver: Driver, context: SessionDriverContext) -> None:
+        """Treat the agent as closed although its driver has not reported that."""
+        logger.error("driver of session %s did not report its close", self._slot.id)
+        _discard(driver)
+        context.report_eventually(agent_events.AgentClosed(**self._services.stamp()))
+
     def _detach(self, context: SessionDriverContext) -> None:
         """Drop the driver of an agent that has exited or is closing."""
         context.is_closed = True
+        self._timers.drop(context)
         if context is self._context and self._driver is not None:
             self._services.start_limiter.cancel(self._driver)
             self._slot.progress.blocked_on = None
@@ -303,12 +337,14 @@ class AgentRunner:
         """Drop a closed driver; return True if it was the last closing one."""
         if context not in self._closing:
             return False
+        self._timers.drop(context)
         self._closing = tuple(one for one in self._closing if one is not context)
         return not self._closing
 
     def drop(self) -> None:
         """Discard the driver, because the incarnation has ended."""
         self.cancel_turn_hooks()
+        self._timers.drop_all()
         driver, context = self._driver, self._context
         self._slot.progress.blocked_on = None
         if driver is not None and context is not None:

@@ -60,6 +60,12 @@ def news_from_record(record: AnyRecord) -> News:
     )
 
 
+def _refuse_other_events(event: object) -> None:
+    """Raise TypeError, in the driver, for a value that is not an event of a driver."""
+    if type(event) not in agent_events.DRIVER_EVENTS:
+        raise TypeError(f"a driver reported {type(event).__name__}, which is not an agent event")
+
+
 # Events that count as progress of the turn.
 _PROGRESS_EVENTS = (
     agent_events.CallStarted,
@@ -184,6 +190,7 @@ class SessionDriverContext:
         return self._services.ids.new(prefix)
 
     def report(self, event: ev.Event) -> bool:
+        _refuse_other_events(event)
         return self._backlog is None and self._tell(event)
 
     def _tell(self, event: ev.Event) -> bool:
@@ -224,6 +231,7 @@ class SessionDriverContext:
         await trio.lowlevel.checkpoint()
 
     def report_eventually(self, event: ev.Event) -> None:
+        _refuse_other_events(event)
         if self._backlog is not None:
             self._backlog.append(event)
         elif not self._tell(event):

@@ -14,7 +14,7 @@ from supervisor.core import events as ev
 from supervisor.core.ids import CallId, RequestId, SessionId
 from supervisor.core.liveness import SilenceCheck, check_silence, stall_limit
 from supervisor.core.state import SessionState, Silence
-from supervisor.drivers.guarded_runtime import PASSED_ON
+from supervisor.drivers.guarded_runtime import PASSED_ON, refuse_awaitable
 from supervisor.drivers.port import BlockedOn
 
 from .clock import ActiveClock
@@ -204,10 +204,24 @@ def find_evidence(slot: SessionSlot) -> Evidence:  # noqa: PLR0911 - one return 
 
 def _blocked_on(slot: SessionSlot) -> BlockedOn | None:
     blocked_on = slot.progress.blocked_on
+    if blocked_on is None:
+        return None
     try:
-        return None if blocked_on is None else blocked_on()
+        return _checked(blocked_on())
     except PASSED_ON:
         raise
     except BaseException:
         logger.exception("driver of session %s failed to say what it waits for", slot.id)
         return None
+
+
+def _checked(said: object) -> BlockedOn | None:
+    """Return what a driver said, which may be of another author; raise TypeError."""
+    refuse_awaitable(said)
+    if said is None:
+        return None
+    if not isinstance(said, BlockedOn):
+        raise TypeError(f"blocked_on() returned {type(said).__name__}, not BlockedOn or None")
+    if not isinstance(said.waits_for, str) or not isinstance(said.detail, str):
+        raise TypeError("blocked_on() returned a BlockedOn with a field that is not a string")
+    return said

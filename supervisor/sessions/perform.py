@@ -98,5 +98,5 @@ class Performer:
         self._runner.call_driver(lambda driver: driver.answer(effect.request, effect.decision))
 
 
-def _end_background(driver: Driver) -> None:
-    driver.stop_background_work()
+def _end_background(driver: Driver) -> object:
+    return driver.stop_background_work()  # type: ignore[func-returns-value] # of another author

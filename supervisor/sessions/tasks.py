@@ -80,7 +80,8 @@ class DetachedTasks:
         return await self.run_detached(do)
 
 
-DriverCall: TypeAlias = Callable[[Driver], None]
+# A call of one method, with its return value: None, unless the driver is wrong.
+DriverCall: TypeAlias = Callable[[Driver], object]
 
 
 class StartLimiter:

@@ -318,6 +318,7 @@ async def test_sessions_awaiting_each_other_are_stalled() -> None:
 async def test_waiting_for_a_childs_agent_to_start_is_waiting_for_the_child(
     session: Session, run: AgentRun, slow: SlowStartAgent
 ) -> None:
+    slow.runs_process = True  # an agent without a process has less time for its start
     run.begin(run.turn.spawn("slow", "x"))
     await trio.sleep(STALLED + 5.0)
 
