@@ -7,14 +7,14 @@ Rule 2: the first failure of each kind is shortened and reported; the others nee
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Self, TypeVarTuple
 
 import attrs
 
 from ._errors import SimulatorBroken
 from ._replay import Deviations, Recorder, Replay
-from ._report import Counts, describe
+from ._report import Counts, describe, shown_error
 from ._schedule import Policy, PolicyName, Step, make_policy, policy_of
 from ._scheduler import Scheduler
 from ._shrink import FailureKind, Shrinker, kind_of
@@ -22,6 +22,7 @@ from ._simulate import (
     MAX_STEPS,
     check_can_simulate,
     check_max_steps,
+    check_seed,
     policy_chance,
     run_scheduled,
 )
@@ -56,7 +57,7 @@ class FailingSeed(int):
         return failing
 
     def __repr__(self) -> str:
-        return f"<seed {int(self)}, {self.policy}: {self.error!r}>"
+        return f"<seed {int(self)}, {self.policy}: {shown_error(self.error)}>"
 
     def __str__(self) -> str:
         return str(int(self))
@@ -82,12 +83,14 @@ def explore(
     The first failure of each kind is run again with fewer preemptions and fewer early time-outs,
     as long as it fails in the same way; the report is kept in its `report` and printed to
     `sys.stderr`. With `shrink=False` this is left out.
+
+    Raise ValueError for a seed that is not a whole number.
     """
     check_can_simulate()
     check_max_steps(max_steps)
     failing: list[FailingSeed] = []
     known: set[FailureKind] = set()
-    for seed in range(seeds) if isinstance(seeds, int) else seeds:
+    for seed in _numbers(seeds):
         if max_failures is not None and len(failing) >= max_failures:
             break
         runs = _Runs(main, args, seed, policy_of(seed, policy), max_steps, early_timeouts)
@@ -101,6 +104,17 @@ def explore(
             _shrink(runs, found)
             sys.stderr.write(f"{found.report}\n")
     return failing
+
+
+def _numbers(seeds: Iterable[int] | int) -> Iterator[int]:
+    if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 0:
+        yield from range(seeds)
+    elif isinstance(seeds, Iterable):
+        for seed in seeds:
+            check_seed(seed)
+            yield seed
+    else:
+        raise ValueError(f"seeds is {seeds!r}: pass whole numbers, or their count")
 
 
 @attrs.frozen
@@ -178,7 +192,7 @@ def _shrink(runs: _Runs, found: FailingSeed) -> None:
             f"found with   {_counts(recorder, before)}",
             f"fails with   {_counts(replay, after)}   (tried {shrinker.runs} shorter schedules)",
             *describe(trace),
-            f"{'ends':>11}  {after.error!r}",
+            f"{'ends':>11}  {shown_error(after.error)}",
         )
     )
 

@@ -101,6 +101,14 @@ def _shortened(lines: Sequence[_Line]) -> list[str]:
     return texts
 
 
+def shown_error(error: BaseException | None) -> str:
+    """Return the repr of a program's error; its type if the repr itself raises."""
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - the program's own code, and the seed must be reported
+        return f"<{type(error).__name__}, whose repr raises>"
+
+
 def _short(label: str) -> str:
     """Return the label with the last two parts of each dotted name: `Timers.run#3`."""
     return re.sub(r"(?:[\w<>]+\.)+(?=[\w<>]+\.\w)", "", label)

@@ -42,8 +42,14 @@ def _kinds(error: BaseException) -> Iterator[Origin]:
     else:
         frames = traceback.extract_tb(error.__traceback__)
         raised_at = (frames[-1].filename, frames[-1].lineno) if frames else ("", None)
-        first_line = str(error).partition("\n")[0]
-        yield type(error), *raised_at, re.sub(r"\S*\d\S*", "", first_line)
+        yield type(error), *raised_at, re.sub(r"\S*\d\S*", "", _first_line(error))
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        return str(error).partition("\n")[0]
+    except Exception:  # noqa: BLE001 - the program's own code; the line that raised still counts
+        return ""
 
 
 class Shrinker:

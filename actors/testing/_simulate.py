@@ -57,6 +57,7 @@ def simulate(
     """
     check_can_simulate()
     check_max_steps(max_steps)
+    check_seed(seed)
     if early_timeouts is None:
         early_timeouts = getattr(seed, "early_timeouts", False)
     name = policy_of(seed, policy)
@@ -131,6 +132,12 @@ def check_max_steps(max_steps: int) -> None:
     """Raise ValueError unless it is a whole number of at least 1."""
     if not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps is {max_steps!r}: pass a whole number of at least 1")
+
+
+def check_seed(seed: int) -> None:
+    """Raise ValueError unless it is a whole number."""
+    if not isinstance(seed, int):
+        raise ValueError(f"a seed is {seed!r}: pass a whole number")  # noqa: TRY004 - as max_steps
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def json_value(value: object) -> Any:  # noqa: ANN401, PLR0911 - any JSON value,
         return value
     if isinstance(value, Enum):
         return json_value(value.value)
-    if isinstance(value, str):
+    if isinstance(value, str | orjson.Fragment):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None

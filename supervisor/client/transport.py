@@ -29,6 +29,7 @@ from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.decode import DecodeError, decode_light
 
 from .address import Address, ListenQueueFull
+from .deep_json import parse_json
 from .http_client import (
     ConnectionBroken,
     HttpClient,
@@ -100,7 +101,7 @@ class Transport:
         """
         content = await self.request_bytes(method, path, arguments, timeout_seconds=timeout_seconds)
         try:
-            return decode_light(kind, orjson.loads(content))
+            return decode_light(kind, parse_json(content))
         except (DecodeError, orjson.JSONDecodeError) as problem:
             raise AnswerLost(
                 f"cannot decode the server's answer: {problem}",

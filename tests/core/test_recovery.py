@@ -245,7 +245,13 @@ def test_a_queue_is_held_or_cancelled_as_its_ending_says(chance: random.Random) 
         before = rows[row.id]
         if row.phase is Phase.STOPPED and before.phase is not Phase.STOPPED:
             assert row.stopping is not None
-            kept = [one for one in before.inputs if one.status != "handed"]
+            # Steering that was not taken returns to the queue, and expires then.
+            kept = [
+                one
+                for one in before.inputs
+                if one.status == "queued"
+                or (one.status == "staged" and (one.expires_at is None or one.expires_at > AT))
+            ]
             held = ENDINGS[row.stopping.cause].inputs == "held"
             assert [one.id for one in row.inputs] == [one.id for one in kept if held]
 

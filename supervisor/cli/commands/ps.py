@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import Count, json_option, state_option
@@ -124,7 +125,10 @@ async def _tree(screen: Screen, state: str | None, session: str | None) -> None:
         root = None if session is None else (await find_session(sup, session)).id
         roots = await sup.tree(root)
     if screen.as_json:
-        screen.data(roots)
+        from supervisor.api.encode import encode  # noqa: PLC0415 - only for this output
+
+        # Encoded apart: a tree may be deeper than the limits of the JSON encoders.
+        screen.data([orjson.Fragment(encode(root)) for root in roots])
         return
     if not roots:
         screen.note("No live sessions. `understudy ps --all` lists stopped ones.")
@@ -134,24 +138,20 @@ async def _tree(screen: Screen, state: str | None, session: str | None) -> None:
 
 
 def tree_lines(roots: Sequence[Node], *, with_box_characters: bool) -> Iterator[list[Cell]]:
-    """Yield one line for each session, children connected to their parent."""
-    for root in roots:
-        yield from _subtree_lines(root, "", "", with_box_characters=with_box_characters)
+    """Yield one line for each session, children connected to their parent.
 
-
-def _subtree_lines(
-    node: Node, first: str, rest: str, *, with_box_characters: bool
-) -> Iterator[list[Cell]]:
-    yield [Cell(first, "dim"), *_node_cells(node)]
-    children = node.children
-    for number, child in enumerate(children, 1):
-        is_last = number == len(children)
-        corner, line = ("└─ " if is_last else "├─ ", "   " if is_last else "│  ")
-        if not with_box_characters:
-            corner, line = ("`- " if is_last else "|- ", "   " if is_last else "|  ")
-        yield from _subtree_lines(
-            child, rest + corner, rest + line, with_box_characters=with_box_characters
-        )
+    A tree may be deeper than the stack of Python, so this is not recursive.
+    """
+    corners = ("├─ ", "└─ ") if with_box_characters else ("|- ", "`- ")
+    lines = ("│  ", "   ") if with_box_characters else ("|  ", "   ")
+    # The nodes to show, the next one last, with what stands before a node and before its children.
+    waiting = [(root, "", "") for root in reversed(roots)]
+    while waiting:
+        node, first, rest = waiting.pop()
+        yield [Cell(first, "dim"), *_node_cells(node)]
+        for number, child in enumerate(reversed(node.children)):
+            is_last = number == 0
+            waiting.append((child, rest + corners[is_last], rest + lines[is_last]))
 
 
 def _node_cells(node: Node) -> list[Cell]:

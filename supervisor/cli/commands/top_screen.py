@@ -122,9 +122,12 @@ class Board:
 
 
 def _flatten(node: Node, depth: int) -> Iterator[tuple[int, Node]]:
-    yield depth, node
-    for child in node.children:
-        yield from _flatten(child, depth + 1)
+    # Not recursive: a tree may be deeper than the stack.
+    waiting = [(depth, node)]
+    while waiting:
+        depth, node = waiting.pop()
+        yield depth, node
+        waiting.extend((depth + 1, child) for child in reversed(node.children))
 
 
 _KEY_NAMES: Final = {

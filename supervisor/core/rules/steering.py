@@ -8,10 +8,15 @@ Rule 2: so a text without such a report has not been sent, and `requeue_steering
 Rule 3: if the driver's reports are lost (`fail_handed`), or the agent does not answer, the text may
         have been read. It fails with an unknown outcome, and is not sent again.
 
+Rule 4: so `input_queue.cancel_queue` does not settle handed text: the agent's answer does. If the
+        text returns, it is cancelled then, because its generation is older than the session's.
+
 `turns.adopt_steered_turn` handles steering from which the agent started another turn.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from supervisor.core.agent_events import SteeringDeclined, SteeringTaken, SteeringUnanswered
 from supervisor.core.effects import OfferSteering
@@ -19,7 +24,7 @@ from supervisor.core.ids import InputId
 from supervisor.core.state import PendingInput, Phase, SessionState, Steering
 from supervisor.core.step import Draft
 
-from .input_queue import settle_input
+from .input_queue import expire_inputs, settle_input
 from .ladder import begin_interrupt
 
 
@@ -53,16 +58,16 @@ def reoffer_steering(draft: Draft) -> None:
     steering = _steering_mode(draft.state)
     if steering == "boundary" or draft.state.phase is not Phase.RUNNING:
         return
-    for waiting in draft.state.inputs:
-        if waiting.status == "staged":
-            draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
+    staged = [waiting for waiting in draft.state.inputs if waiting.status == "staged"]
+    _requeue(draft, staged)
+    for waiting in staged:
+        if draft.state.find_input(waiting.id) is not None:
             steer_turn(draft, waiting.id)
 
 
 def decline_steering(draft: Draft, event: SteeringDeclined) -> None:
     """Queue the inputs again, because the agent has not taken them."""
-    for waiting in _handed_inputs(draft, event):
-        draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
+    _requeue(draft, _handed_inputs(draft, event))
 
 
 def fail_unanswered(draft: Draft, event: SteeringUnanswered) -> None:
@@ -103,9 +108,23 @@ def note_steered(draft: Draft, waiting: PendingInput) -> None:
 
 def requeue_steering(draft: Draft) -> None:
     """Queue all inputs again that were offered to the turn and not taken, at their places."""
-    for waiting in draft.state.inputs:
-        if waiting.status != "queued":
+    _requeue(draft, [waiting for waiting in draft.state.inputs if waiting.status != "queued"])
+
+
+def _requeue(draft: Draft, offered: Sequence[PendingInput]) -> None:
+    """Queue offered inputs again; settle those that were cancelled or have expired meanwhile."""
+    for waiting in offered:
+        if waiting.generation < draft.state.generation:
+            settle_input(draft, waiting, "cancelled", _cancel_detail(draft))
+        else:
             draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
+    if offered:
+        expire_inputs(draft)
+
+
+def _cancel_detail(draft: Draft) -> str:
+    turn = draft.state.turn
+    return "cleared" if turn is not None and turn.verdict == "clear" else "interrupted"
 
 
 def fail_handed(draft: Draft) -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import trio
 from trio.lowlevel import checkpoint
@@ -144,3 +146,33 @@ def test_a_failing_seed_remembers_that_timeouts_fired_early() -> None:
 
 def test_seeds_may_be_given_by_their_number() -> None:
     assert explore(always_fails, seeds=3) == [0, 1, 2]
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+def test_an_error_that_cannot_be_printed_is_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    async def fails() -> None:
+        await checkpoint()
+        raise UnprintableError
+
+    failing = explore(fails, seeds=2)
+
+    assert [type(seed.error) for seed in failing] == [UnprintableError, UnprintableError]
+    assert repr(failing[1]).endswith("<UnprintableError, whose repr raises>>")
+    assert "ends  <UnprintableError, whose repr raises>" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seeds", [None, 1.5, -3, [1.5], ["a"], [None]])
+def test_seeds_that_are_not_whole_numbers_are_refused(seeds: Any) -> None:  # noqa: ANN401 - wrong
+    with pytest.raises(ValueError, match=r"pass (a )?whole number"):
+        explore(checkpoint, seeds=seeds)
+
+
+def test_simulate_refuses_a_seed_that_is_not_a_whole_number() -> None:
+    with pytest.raises(ValueError, match=r"a seed is 1\.5: pass a whole number"):
+        simulate(checkpoint, seed=1.5)  # type: ignore[arg-type]
