@@ -94,12 +94,8 @@ class Idempotency:
     fingerprint: str
 
 
-# Events that resume a stopped session.
-RESUMING_EVENTS: Final = (ev.InputSubmitted, ev.ResumeRequested)
-
-
-# Not frozen: a frozen instance of five fields takes 1.0 us to make, this one 0.4, and there is one
-# for each request. Only the router changes it, for its next incarnation or without its caller.
+# Not frozen, although nothing changes it: a frozen instance of five fields takes 1.0 us to make,
+# this one 0.4, and there is one for each request.
 @attrs.define(eq=False)
 class SessionRequest(Ask[Reply]):
     """A caller's request to a session.
@@ -113,14 +109,6 @@ class SessionRequest(Ask[Reply]):
     is_retry: bool = False
     joint_write: Write | None = None
     removes: SessionId | None = None
-
-    def forbid_resume(self) -> None:
-        """Let the request, whose caller has gone, not resume the session if that stops first.
-
-        A stop is urgent and overtakes it, and must not be undone by it.
-        """
-        if isinstance(self.event, RESUMING_EVENTS):
-            self.event = self.event.changed(resume_allowed=False)
 
 
 # Field names are part of a stored fingerprint, so renamed fields of a spawn request keep the names

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
+import attrs
 import trio
 
 from actors import ActorStopped, MailboxFull, Ref
@@ -30,7 +31,7 @@ from supervisor.store.port import Write
 
 from .admission import Admission
 from .hooks.blocking import BlockingHooks
-from .idempotency import RESUMING_EVENTS, Idempotency, SessionRequest
+from .idempotency import Idempotency, SessionRequest
 from .input_expiry import InputExpiry
 from .prompt_ask import PromptAsk
 from .refusals import no_reply
@@ -47,6 +48,8 @@ _DEGRADED_PAUSE_SECONDS: Final = 1.0
 # Between attempts to order a stop: the first pause, and the longest.
 _STOP_RETRY_SECONDS: Final = 0.05
 _MAX_STOP_RETRY_SECONDS: Final = 2.0
+# Events that resume a stopped session.
+_RESUMING_EVENTS: Final = (ev.InputSubmitted, ev.ResumeRequested)
 
 
 class SessionRouter:
@@ -217,22 +220,22 @@ class SessionRouter:
 
         With a pending result, the reply may be returned only after that is settled. An event that
         does not reduce activity waits at the throttle while the writer is behind. A request that is
-        cancelled after it was sent may still be carried out, but resumes no stopped session.
+        cancelled after it was sent may still be carried out.
         """
         # Each step that may wait comes behind a check whether it has to: usually there is an actor
         # and room at the throttle, and each coroutine on the way costs about 40 bytecodes.
         health, ticket, size = self._services.health, None, throttled_size(event)
         throttle = health.throttle
-        request = SessionRequest(event, idempotency, joint_write=also, removes=removes)
         if size is not None:
             ticket = throttle.acquire_now(size) or await throttle.acquire(size)
         try:
             if health.problem is not None or self._postponed:
                 await self._check_degraded(session_id, event)
+            request = SessionRequest(event, idempotency, joint_write=also, removes=removes)
             ref = self._registry.find_ref(session_id)
             if ref is None:
                 return reply_value(await self._start_and_ask(session_id, request, urgent=urgent))
-            if isinstance(event, RESUMING_EVENTS):
+            if isinstance(event, _RESUMING_EVENTS):
                 self._services.removals.refuse(session_id)
             try:
                 # Without a timeout: commits have none, and an exit fails the ask.
@@ -247,9 +250,6 @@ class SessionRouter:
             else:
                 return reply_value(reply)
             return reply_value(await self._ask_next(session_id, request, exits, urgent=urgent))
-        except trio.Cancelled:
-            request.forbid_resume()
-            raise
         finally:
             if ticket is not None:
                 throttle.release(ticket)
@@ -273,7 +273,7 @@ class SessionRouter:
         An incarnation is told if an earlier one may have carried the request out, and looks it up.
         """
         while exits.count < MAX_ATTEMPTS:
-            if not exits.may_be_done and isinstance(request.event, RESUMING_EVENTS):
+            if not exits.may_be_done and isinstance(request.event, _RESUMING_EVENTS):
                 self._services.removals.refuse(session_id)
             try:
                 ref = await self._registry.get_or_start(
@@ -290,9 +290,9 @@ class SessionRouter:
                 exits.problem = error
                 exits.count += 1
                 continue
-            request.is_retry = exits.may_be_done
+            again = attrs.evolve(request, is_retry=exits.may_be_done)
             try:
-                return await ref.ask(request, timeout_seconds=math.inf, urgent=urgent)
+                return await ref.ask(again, timeout_seconds=math.inf, urgent=urgent)
             except Exception as error:  # noqa: BLE001 - it exited before it replied
                 exits.add(ref, error)
         raise no_reply(session_id, exits.problem)

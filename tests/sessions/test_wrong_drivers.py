@@ -10,14 +10,12 @@ import trio
 
 import supervisor
 from actors.testing import settle
-from supervisor import AgentStartFailed, SessionNotActive, Supervisor
+from supervisor import AgentStartFailed, Supervisor
 from supervisor.core import agent_events
 from supervisor.core.events import StopRequested
 from supervisor.drivers.acp.agent_spec import HANDSHAKE_SECONDS
 from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.runtime import DriverRuntime
-from supervisor.sessions.agent_runner import AgentRunner
-from supervisor.sessions.driver_context import DriverReport
 from supervisor.sessions.driver_timers import START_SECONDS
 from tests.sessions.test_broken_drivers import check_can_be_removed, open_with
 from tests.support.session_states import SlowStartAgent
@@ -180,26 +178,3 @@ async def test_a_task_that_reports_no_agent_event_ends_only_its_agent(how: str) 
 
         assert "not an agent event" in ((await session.info()).last_failure or agent).detail  # type: ignore[union-attr]
         await check_can_be_removed(sup, session)
-
-
-async def test_a_cancelled_input_that_a_stop_overtook_does_not_resume_the_session(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def crash(self: AgentRunner, report: DriverReport) -> bool:
-        if type(report.event) is agent_events.AgentAttached:
-            raise RuntimeError("a bug")
-        return accept(self, report)
-
-    accept = AgentRunner.accept_report
-    monkeypatch.setattr(AgentRunner, "accept_report", crash)
-    async with open_with(WrongAgent("answer", silent)) as sup:
-        with pytest.raises(SessionNotActive, match="crashed too often"):
-            await sup.create("slow")
-        [info] = (await sup.list()).items
-        session = sup.session(info.id)
-        with trio.move_on_after(10):
-            await session.prompt("never handled before the stop")
-        await session.stop()
-        await trio.sleep(60)
-
-        assert (await session.info()).phase == "stopped"
