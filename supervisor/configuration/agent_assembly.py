@@ -13,6 +13,7 @@ import attrs
 
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import Permissions
+from supervisor.core.validation import check_permission_names
 
 from .agent_presets import find_preset
 from .agent_table import AgentTable, Driver, McpServer
@@ -124,7 +125,7 @@ def _fields(values: Mapping[KeyPath, Value], limits: Limits) -> dict[str, Any]:
             table = table.setdefault(part, {})
         table[at[-1]] = value.value
     if "permissions" in tree:
-        tree["permissions"] = Permissions(**tree["permissions"])
+        tree["permissions"] = check_permission_names(Permissions(**tree["permissions"]))
         if tree["permissions"] == Permissions():
             del tree["permissions"]  # all defaults: nothing to restrict
     if "limits" in tree:

@@ -15,6 +15,7 @@ from .errors import (
     short_repr,
 )
 from .ids import SessionKey
+from .permissions import RIGHTS, Permissions
 from .text import plain_data
 
 
@@ -93,6 +94,20 @@ def check_key(key: SessionKey | str) -> SessionKey:
     if (found := _control_in(str(checked))) is not None:
         raise InvalidKey(f"the key contains {found}", hint=_ONE_LINE)
     return checked
+
+
+def check_permission_names(permissions: Permissions) -> Permissions:
+    """Return the permissions; raise ConfigError if a name in them has a control character.
+
+    Rows that older versions stored may have some, so the class itself accepts them.
+    """
+    for right in RIGHTS:
+        for name in sorted(getattr(permissions, right) or ()):
+            if (found := _control_in(name)) is not None:
+                raise ConfigError(
+                    f"permissions.{right} has a name that contains {found}", hint=_ONE_LINE
+                )
+    return permissions
 
 
 def _control_in(text: str) -> str | None:

@@ -21,6 +21,7 @@ from supervisor.core.validation import (
     check_filter,
     check_name,
     check_optional_text,
+    check_permission_names,
     check_seconds,
     encoded_size,
 )
@@ -46,11 +47,15 @@ def check_role(role: Role) -> Literal["user", "agent"]:
 
 
 def check_permissions(permissions: Permissions) -> Permissions:
-    """Return the permissions; raise `ConfigError` if their names are too large for a row."""
+    """Return the permissions.
+
+    Raise `ConfigError` if a name has a control character, or all are too large for a row.
+    """
     if not isinstance(permissions, Permissions):
         raise ConfigError(
             f"permissions is {short_repr(permissions)}", hint="give supervisor.Permissions(...)"
         )
+    check_permission_names(permissions)
     names = [name for right in RIGHTS for name in getattr(permissions, right) or ()]
     size = sum(encoded_size("permissions", name) for name in names)
     if size > MAX_PERMISSIONS_BYTES:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from supervisor.core.errors import ConfigError, InvalidKey
 from supervisor.core.ids import SessionKey
+from supervisor.core.permissions import RIGHTS, Permissions, Right
 from supervisor.core.validation import (
     CONTROL_CLASS,
     check_custom,
     check_key,
     check_name,
+    check_permission_names,
     check_prompt,
     check_tags,
 )
@@ -66,3 +69,11 @@ def test_the_class_of_control_characters_has_all_of_them() -> None:
     pattern = re.compile(f"[{CONTROL_CLASS}]")
 
     assert [one for one in CONTROLS if pattern.fullmatch(one) is None] == []
+
+
+@pytest.mark.parametrize("name", ["/srv/a\x00b", "a\n", "\x1b]52;c;AAAA\x07", "a\u2028b"])
+@pytest.mark.parametrize("right", RIGHTS)
+def test_a_control_character_in_permissions_is_refused(right: Right, name: str) -> None:
+    names: dict[str, Any] = {right: frozenset({"a", name})}
+    with pytest.raises(ConfigError, match=rf"permissions\.{right} has a name that contains"):
+        check_permission_names(Permissions(**names))

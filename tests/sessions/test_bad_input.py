@@ -16,6 +16,7 @@ import trio
 import trio.testing
 
 from supervisor import (
+    Permissions,
     Session,
     Supervisor,
     SupervisorError,
@@ -116,7 +117,7 @@ OPTIONS: dict[str, list[Any]] = {
     "custom": BAD_CUSTOM,
     "workspace": [5, True, b"/srv", [], {}, "", " ", LONE_SURROGATE, *CONTROLS],
     "limits": [5, "x", {}, [], True],
-    "permissions": [5, "approve_all", {}, []],
+    "permissions": [5, "approve_all", {}, [], Permissions(tools=frozenset(CONTROLS))],
     "restart": [5, "never", {}, []],
     "ladder": [5, "ask", {}, []],
     "queue_cap": [0, -1, 1001, 1.5, "3", True, []],

@@ -21,6 +21,7 @@ from supervisor.core.validation import (
     check_attachments,
     check_custom,
     check_name,
+    check_permission_names,
     check_tags,
     check_ttl_seconds,
 )
@@ -103,7 +104,7 @@ def _narrower(given: Permissions, changed: object) -> Permissions:
             f"permissions is {short_repr(changed)}", hint="pass supervisor.Permissions"
         )
     try:
-        return narrow_to_parent(given, changed)
+        return narrow_to_parent(given, check_permission_names(changed))
     except SpawnRefused:
         raise Widened from None
 

@@ -1,7 +1,8 @@
 """Import of our own JSON lines, as `supervisor.store.export` writes them.
 
 Rule 1: kinds, bodies, times and turns are imported verbatim, or refused. Only in names, titles,
-        tags, keys and roles a space replaces each control character: older versions took some.
+        tags, keys, roles and the names in custom data a space replaces each control character:
+        older versions took some. An agent's name that has one is refused.
 Rule 2: the result can be replayed: every fact is folded once, and each resulting row can be
         stored. A record that `repair` would report as an error is refused.
 """
@@ -11,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from supervisor.core.errors import ImportFailed, SupervisorError, short_repr
+from supervisor.core.errors import ConfigError, ImportFailed, SupervisorError, short_repr
 from supervisor.core.facts import Fact
 from supervisor.core.fold import fold, initial_state
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import MAX_INT64
 from supervisor.core.records import FLAT_KINDS, KINDS, body_problem
 from supervisor.core.state import SessionState
-from supervisor.core.validation import replace_controls
+from supervisor.core.validation import check_custom, check_name, replace_controls
 from supervisor.store.codec import decode, encode
 from supervisor.store.export.jsonl import VERSION
 
@@ -99,6 +100,7 @@ def _fact(number: int, seq: int, entry: dict[str, Any]) -> Fact:
     body = entry["body"]
     if entry["kind"] in _NAMING_KINDS:
         body = _without_controls(body)
+        _check_names(number, body)
     return Fact(entry["kind"], float(entry["at"]), body, turn)
 
 
@@ -108,7 +110,27 @@ def _without_controls(body: dict[str, Any]) -> dict[str, Any]:
     lineage = body.get("lineage")
     if isinstance(lineage, dict) and "role" in lineage:
         names["lineage"] = {**lineage, "role": _clean(lineage["role"])}
+    custom = body.get("custom")
+    if isinstance(custom, dict):
+        cleaned = {_clean(name): value for name, value in custom.items()}
+        if len(cleaned) == len(custom):  # else two names became one: they are refused below
+            names["custom"] = cleaned
     return body | names
+
+
+def _check_names(number: int, body: dict[str, Any]) -> None:
+    """Raise `ImportFailed` for an agent or custom data that `create` would refuse.
+
+    Wrong types are reported when the record is folded.
+    """
+    agent, custom = body.get("agent"), body.get("custom")
+    try:
+        if isinstance(agent, str):
+            check_name("agent", agent)
+        if isinstance(custom, dict):
+            check_custom(custom)
+    except ConfigError as error:
+        raise ImportFailed(error.args[0], hint=_HINT, line=number) from error
 
 
 def _clean(value: Any) -> Any:  # noqa: ANN401 - plain data, of any type until it is folded

@@ -96,6 +96,35 @@ def test_control_characters_in_names_are_imported_as_spaces() -> None:
     assert (str(session.key), session.lineage.role) == ("a:b :c", "a b")
 
 
+def with_created(**changes: object) -> list[str]:
+    header, created, *rest = ours()
+    record = json.loads(created)
+    record["body"] |= changes
+    return [header, json.dumps(record) + "\n", *rest]
+
+
+def test_control_characters_in_names_of_custom_data_are_imported_as_spaces() -> None:
+    session = replayed(read_import("jsonl", with_created(custom={"a\nb": "c\nd"})))
+
+    assert session.custom == {"a b": "c\nd"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"agent": "x\ny"},
+        {"agent": " "},
+        {"custom": {"a": "b" * 20000}},
+        {"custom": {"a\nb": "c", "a b": "d"}},
+    ],
+)
+def test_values_that_create_refuses_are_refused_with_their_line(changes: dict[str, Any]) -> None:
+    with pytest.raises(ImportFailed) as failed:
+        read_import("jsonl", with_created(**changes))
+
+    assert failed.value.line == 2
+
+
 def test_an_open_turn_stays_open() -> None:
     history = SampleHistory()
     history.begin("and then?")
