@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.cli.async_runner import run_async
+from supervisor.cli.daemon_store import find_daemon_store
 from supervisor.cli.failures import ERROR, OK, require_file
 from supervisor.cli.options import DURATION, SIZE, Count, config_option, json_option, state_option
 from supervisor.cli.output import Screen
@@ -151,7 +152,7 @@ def restore(*, path: str, state: str | None, config_path: str | None, as_json: b
     replaced.
     """
     screen = Screen(as_json=as_json)
-    target = state or load_configuration(config_path).daemon.database
+    target = state or find_daemon_store(load_configuration(config_path).daemon)
     return run_async(screen, partial(_restore, screen, path, target))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.async_runner import run_async
+from supervisor.cli.daemon_store import find_daemon_store
 from supervisor.cli.failures import report, require_file
 from supervisor.cli.options import Count, input_text, json_option, state_option
 from supervisor.cli.output import Screen
@@ -131,7 +132,7 @@ def query(*, sql: str, as_csv: bool, limit: int, state: str | None, as_json: boo
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other.")
     screen = Screen(as_json=as_json)
-    path = state or load_configuration(None).daemon.database
+    path = state or find_daemon_store(load_configuration(None).daemon)
     hint = "`understudy serve` creates the store; --state PATH uses another one"
     require_file(path, hint=hint if state is None else "check the path")
     text = input_text((sql,))
