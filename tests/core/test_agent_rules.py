@@ -12,14 +12,13 @@ from supervisor.core.effects import (
     OfferSteering,
     SetTimer,
     StartTurn,
-    WithdrawSteering,
 )
 from supervisor.core.events import Event
 from supervisor.core.ids import InputId, TurnId
 from supervisor.core.info import badge_of, waiting_for
 from supervisor.core.liveness import check_silence
 from supervisor.core.state import Agent, Capabilities, Failure, Phase, Usage
-from tests.support.core_session import CRASH, CoreSession, bodies, busy, idle
+from tests.support.core_session import CRASH, CoreSession, busy, idle
 
 A = InputId("a")
 TURN = TurnId("turn_2")
@@ -70,38 +69,6 @@ def test_steering_returned_by_a_crash_expires_while_the_agent_restarts() -> None
 
     assert play.session.phase is Phase.RESTARTING
     assert play.settled["a"] == "expired"
-
-
-CANCEL_EVENTS: tuple[tuple[type[Event], dict[str, Any], str], ...] = (
-    (ev.InterruptRequested, {"queued": "cancel"}, "interrupted"),
-    (ev.MemberInterruptRequested, {"reason": "enough", "queued": "cancel"}, "interrupted"),
-    (ev.ClearRequested, {}, "cleared"),
-    (
-        ev.InputSubmitted,
-        {"input": "b", "text": "b", "when_busy": "interrupt", "queued": "cancel"},
-        "interrupted",
-    ),
-)
-
-
-@pytest.mark.parametrize(("event", "fields", "detail"), CANCEL_EVENTS)
-def test_the_agents_answer_settles_handed_steering_of_a_cancelled_queue(
-    event: type[Event], fields: dict[str, Any], detail: str
-) -> None:
-    taken, declined, unsent = native(), native(), native()
-    for play in (taken, declined, unsent):
-        play.tell(event, **fields)
-        assert "a" not in play.settled
-        assert WithdrawSteering(TURN, A) in play.last.effects
-
-    taken.tell(agent_events.SteeringTaken, turn=TURN, inputs=(A,))
-    declined.tell(agent_events.SteeringDeclined, turn=TURN, inputs=(A,))
-    unsent.end_turn()
-
-    assert taken.settled["a"] == "steered"
-    for play in (declined, unsent):
-        [ended] = [one for one in bodies(play, "input_settled") if one["input_id"] == A]
-        assert (ended["outcome"], ended["detail"]) == ("cancelled", detail)
 
 
 def test_only_handed_steering_can_be_declined() -> None:

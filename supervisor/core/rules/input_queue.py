@@ -83,16 +83,11 @@ def expire_inputs(draft: Draft) -> None:
 
 
 def cancel_queue(draft: Draft, why: str = "interrupted") -> tuple[InputId, ...]:
-    """Cancel all waiting inputs and raise the generation, so that none of them can run.
-
-    Return the cancelled inputs. The agent may have read an input that was handed over, so its
-    answer settles that one; see rule 4 of `steering`.
-    """
-    older, turn = draft.state.inputs, draft.state.turn
+    """Cancel all queued inputs and raise the generation, so that none of them can run."""
+    older = draft.state.inputs
     draft.note("generation_raised", generation=draft.state.generation + 1)
     for waiting in older:
-        if waiting.status != "handed":
-            settle_input(draft, waiting, "cancelled", why)
-        if turn is not None and waiting.status != "queued":
-            draft.do(WithdrawSteering(turn.id, waiting.id))
-    return tuple(waiting.id for waiting in older if waiting.status != "handed")
+        settle_input(draft, waiting, "cancelled", why)
+        if draft.state.turn is not None and waiting.status != "queued":
+            draft.do(WithdrawSteering(draft.state.turn.id, waiting.id))
+    return tuple(waiting.id for waiting in older)

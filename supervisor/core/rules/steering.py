@@ -8,9 +8,6 @@ Rule 2: so a text without such a report has not been sent, and `requeue_steering
 Rule 3: if the driver's reports are lost (`fail_handed`), or the agent does not answer, the text may
         have been read. It fails with an unknown outcome, and is not sent again.
 
-Rule 4: so `input_queue.cancel_queue` does not settle handed text: the agent's answer does. If the
-        text returns, it is cancelled then, because its generation is older than the session's.
-
 `turns.adopt_steered_turn` handles steering from which the agent started another turn.
 """
 
@@ -112,19 +109,11 @@ def requeue_steering(draft: Draft) -> None:
 
 
 def _requeue(draft: Draft, offered: Sequence[PendingInput]) -> None:
-    """Queue offered inputs again; settle those that were cancelled or have expired meanwhile."""
+    """Queue offered inputs again; settle those that have expired meanwhile."""
     for waiting in offered:
-        if waiting.generation < draft.state.generation:
-            settle_input(draft, waiting, "cancelled", _cancel_detail(draft))
-        else:
-            draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
+        draft.note("input_changed", inputs={waiting.id: {"status": "queued"}})
     if offered:
         expire_inputs(draft)
-
-
-def _cancel_detail(draft: Draft) -> str:
-    turn = draft.state.turn
-    return "cleared" if turn is not None and turn.verdict == "clear" else "interrupted"
 
 
 def fail_handed(draft: Draft) -> None:

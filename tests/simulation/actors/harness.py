@@ -168,10 +168,16 @@ class Harness:
     # Writing ----------------------------------------------------------------------------
 
     def tell(
-        self, ref: Ref, action: Action, *, urgent: bool = False, to: Ref | None = None
+        self,
+        ref: Ref,
+        action: Action,
+        *,
+        urgent: bool = False,
+        to: Ref | None = None,
+        may_be_direct: bool = True,
     ) -> bool:
         """Send a message; return True if the mailbox accepted it."""
-        return write(self.oracle, ref, action, urgent=urgent, to=to)
+        return write(self.oracle, ref, action, urgent=urgent, to=to, may_be_direct=may_be_direct)
 
     async def ask(self, ref: Ref, action: Action, *, timeout_seconds: float = 3.0) -> None:
         """Ask, and check that the ask ends in one of its five allowed ways."""

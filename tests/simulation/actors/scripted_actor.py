@@ -216,6 +216,7 @@ def write(
     urgent: bool = False,
     to: Ref | None = None,
     sender: ActorHistory | None = None,
+    may_be_direct: bool = True,
 ) -> bool:
     """Send a message, perhaps directly; return True if accepted, check the reason of a refusal."""
     cell = cell_of(ref)
@@ -223,7 +224,7 @@ def write(
     message = Do(oracle.next_number(), action, urgent=urgent, to=to)
     box = cell.mailbox
     waiting = box.waiting_urgent if urgent else box.waiting
-    send = random.choice((ref.tell, ref.deliver))
+    send = random.choice((ref.tell, ref.deliver)) if may_be_direct else ref.tell
     from_sender = set[int]()
     if sender is not None and not urgent:
         from_sender = history.by_sender.setdefault(sender.name, set())
