@@ -61,6 +61,9 @@ class SessionActor(SessionSteps):
             stored = await self._services.writer.ask(self.slot.claim(), timeout_seconds=math.inf)
         except ActorStopped as error:
             self._abort(error)
+        except StoreDegraded:
+            await trio.lowlevel.checkpoint_if_cancelled()  # nobody waits for a cancelled start
+            raise
         if stored is None:
             raise session_not_found(self.slot.id)
         self.session = stored.row
