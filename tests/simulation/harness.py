@@ -246,6 +246,7 @@ async def open_harness(
         async with supervisor.open(agents=scripted.agents, settings=settings) as sup:
             yield Harness(oracle, store, scripted, sup)
     tasks += _tasks_in(outside) if outside is not None else 0
+    tasks += _abandoned_threads()
     left = trio.lowlevel.current_statistics().tasks_living - tasks
     oracle.check(left == 0, f"{left} tasks are left after the exit")
     oracle.close()
@@ -255,6 +256,17 @@ def _tasks_in(nursery: trio.Nursery) -> int:
     """Return the number of tasks in a nursery and in the nurseries inside it."""
     tasks = nursery.child_tasks
     return len(tasks) + sum(_tasks_in(inner) for task in tasks for inner in task.child_nurseries)
+
+
+def _abandoned_threads() -> int:
+    """Return the number of simulated threads that run.
+
+    Callers abandon a look at a workspace that takes too long, and nothing can end its thread.
+    """
+    root = trio.lowlevel.current_root_task()
+    assert root is not None
+    started = [task for nursery in root.child_nurseries for task in nursery.child_tasks]
+    return sum(task.name.startswith("thread: ") for task in started)
 
 
 @contextmanager
