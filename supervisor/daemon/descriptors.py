@@ -16,7 +16,7 @@ logger = logging.getLogger("supervisor.daemon")
 _BASE_DESCRIPTORS: Final = 128
 # Pipes of an agent process and of its guardian.
 _DESCRIPTORS_PER_AGENT: Final = 8
-# Where the limit is too low for everything: the part of the first line, and of agents in the rest.
+# Where the limit is too low for everything: the base gets a quarter of it, agents half of the rest.
 _BASE_PART: Final = 4
 _AGENTS_PART: Final = 2
 

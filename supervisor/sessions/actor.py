@@ -62,7 +62,7 @@ class SessionActor(SessionSteps):
         except ActorStopped as error:
             self._abort(error)
         except StoreDegraded:
-            await trio.lowlevel.checkpoint_if_cancelled()  # nobody waits for a cancelled start
+            await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled start is no crash
             raise
         if stored is None:
             raise session_not_found(self.slot.id)
