@@ -25,7 +25,7 @@ import trio
 
 import supervisor
 from actors.testing import VirtualClock, settle
-from supervisor import PythonAgent, Restart, Session, Settings, Supervisor, SupervisorError, Turn
+from supervisor import InputRefused, PythonAgent, Restart, Session, Settings, Supervisor, Turn
 from supervisor.drivers.python import AgentDied
 
 HOUR_SECONDS: Final = 3600.0
@@ -155,10 +155,13 @@ class Night:
     # Lives of sessions ------------------------------------------------------------------------
 
     async def use(self, session: Session, text: str) -> None:
-        """Run a turn; crashes, interrupts and refusals are part of the load."""
+        """Run a turn; a turn that is lost or interrupted is part of the load."""
+        await session.prompt(text)
+
+    async def send_unless_busy(self, session: Session) -> None:
         try:
-            await session.prompt(text)
-        except SupervisorError:
+            await session.send("say", when_busy="reject")
+        except InputRefused:
             self.refusals += 1
 
     async def tree(self, sup: Supervisor) -> None:
@@ -171,6 +174,7 @@ class Night:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.use, session, "spawn say sleep")
             await trio.sleep(1.0 + random.random())
+            await self.send_unless_busy(session)
             await session.send("say", when_busy=random.choice(("queue", "interrupt")))
             await session.interrupt(random.choice(("turn", "session", "tree")))
         await self.delete_all(sup, session)

@@ -52,6 +52,7 @@ KEYS: Final = tuple(f"fake:web:{peer}" for peer in ("ann", "bob", "cy"))
 # Bounded because the oracle reads everything again after every kill.
 MAX_SESSIONS: Final = 30
 SENDERS: Final = 4
+STOP_WAIT_SECONDS: Final = 0.1
 _PR_SET_PDEATHSIG: Final = 1
 SETTINGS: Final = Settings(
     suspend_after_seconds=0.05,
@@ -200,7 +201,10 @@ class Workload:
 
     async def _stop(self) -> None:
         session = self._random.choice(self._sessions)
-        await session.stop(when=self._random.choice(("now", "after_turn")))
+        # A turn that hangs never ends. Without the bound, no session is stopped or interrupted
+        # after that, until all have full queues and every input is refused.
+        with trio.move_on_after(STOP_WAIT_SECONDS):
+            await session.stop(when=self._random.choice(("now", "after_turn")))
 
     async def _resume(self) -> None:
         await self._random.choice(self._sessions).resume()

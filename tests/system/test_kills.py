@@ -16,6 +16,8 @@ from tests.support.crash_runner import CrashedFile, CrashRunner, open_crash_runn
 
 CI_SEEDS = (1, 2)
 CI_KILLS = 4
+# Without a bound on stops, six seeds of six fell silent after 154 to 2,588 reports.
+REPORTS_BEYOND_FULL_QUEUES = 3_000
 SOAK_PIECES = 100
 SOAK_KILLS = 10  # of each piece: 1,000 in all
 
@@ -41,6 +43,14 @@ def test_nothing_is_lost_by_a_thousand_kills(
 ) -> None:
     record_property("covered", f"{SOAK_KILLS} kills")
     kill_again_and_again(tmp_path / "state.db", 100 + piece, SOAK_KILLS)
+
+
+def test_the_workload_goes_on_beside_turns_that_hang(tmp_path: Path) -> None:
+    with open_crash_runner() as runner:
+        plan = CrashPlan(str(tmp_path / "state.db"), seed=1)
+        said = runner.run(plan, reports=REPORTS_BEYOND_FULL_QUEUES)
+
+    assert [one for one in said if one["what"] == "broken"] == []
 
 
 def test_a_child_that_reports_on_is_killed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ def test_minutes_of_mixed_load_leave_nothing_behind(tmp_path: Path) -> None:
 
     assert (night.samples[-1].slots, night.samples[-1].nodes) == (0, 0)
     assert night.turns > 50
+    assert night.refusals > 0
 
 
 @pytest.mark.soak
