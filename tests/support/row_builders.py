@@ -1,0 +1,82 @@
+"""Rows, requests and snapshots as a daemon would send them."""
+
+from typing import Any
+
+from supervisor.core.ids import RequestId, SessionId, TurnId
+from supervisor.core.session_values import Phase
+from supervisor.handles.session_rows import SessionRow, Snapshot
+from supervisor.sessions.inbox import PermissionRequest
+
+NOW = 1_000_000.0
+
+
+def make_row(name: str, **changes: Any) -> SessionRow:
+    """Return an idle session whose id is `s_` and its name."""
+    values: dict[str, Any] = {
+        "id": SessionId(f"s_{name}"),
+        "parent": None,
+        "root": SessionId(f"s_{name}"),
+        "depth": 0,
+        "name": name,
+        "title": None,
+        "agent": "echo",
+        "role": None,
+        "workspace": None,
+        "tags": (),
+        "badge": "idle",
+        "phase": Phase.IDLE,
+        "archived": False,
+        "waiting_for": None,
+        "waiting_since": None,
+        "queued": 0,
+        "turn_id": None,
+        "turn_started_at": None,
+        "last_text": None,
+        "tokens": 0,
+        "cost": 0.0,
+        "budget": None,
+        "last_seq": 1,
+        "stop_reason": None,
+        "stop_detail": None,
+        "created_at": NOW - 60,
+        "last_active_at": NOW - 60,
+        "children": 0,
+    }
+    return SessionRow(**{**values, **changes})
+
+
+def running_row(name: str, **changes: Any) -> SessionRow:
+    """Return a session with a running turn."""
+    return make_row(
+        name,
+        **{
+            "badge": "running",
+            "phase": Phase.RUNNING,
+            "turn_id": TurnId(f"t_{name}"),
+            "turn_started_at": NOW - 30,
+            "waiting_for": "model",
+            **changes,
+        },
+    )
+
+
+def make_request(name: str, session: str, **changes: Any) -> PermissionRequest:
+    """Return a request of the session with that name."""
+    values: dict[str, Any] = {
+        "id": RequestId(f"r_{name}"),
+        "session_id": SessionId(f"s_{session}"),
+        "turn_id": TurnId(f"t_{session}"),
+        "tool": "bash",
+        "question": f"May I run {name}?",
+        "input": {"command": f"{name} --force"},
+        "options": ("allow_once", "reject_once"),
+        "asked_at": NOW - 90,
+    }
+    return PermissionRequest(**{**values, **changes})
+
+
+def snapshot(*rows: SessionRow, requests: tuple[PermissionRequest, ...] = ()) -> Snapshot:
+    """Return the first item of a feed."""
+    return Snapshot(
+        position=1, rows=rows, requests=requests, store=None, daemon_started_at=NOW - 3600
+    )  # type: ignore[arg-type]
