@@ -1,0 +1,132 @@
+"""The panes beside or below the list of `top`: details, transcript, inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Final
+
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.widgets import Static
+
+from supervisor.cli.text_format import Cell
+from supervisor.core.errors import SupervisorError
+from supervisor.core.text import one_line
+
+from .styled_text import cells_text, lines_text
+from .top_details import details_lines, group_lines
+from .top_inbox import InboxModel, inbox_lines
+from .top_layout import GROUP_PREFIX
+from .top_model import TopModel
+from .top_order import Entry, display_name, group_title
+from .top_scopes import OpenCalls
+from .transcript_view import TranscriptView
+
+# A selection that moves on within this time loads nothing.
+SETTLE_SECONDS: Final = 0.2
+# The number of records that are loaded of a session that is selected.
+_TAIL_RECORDS: Final = 300
+
+
+class DetailsPane(VerticalScroll):
+    """Why the selected session does what it does."""
+
+    def __init__(self, model: TopModel) -> None:
+        super().__init__(id="details")
+        self._model = model
+        self._why: Any = None
+
+    def compose(self) -> ComposeResult:
+        """Show one text."""
+        yield Static(id="details-text")
+
+    async def load_why(self, sup: Any, session_id: str) -> None:  # noqa: ANN401 - a target
+        """Ask the daemon what the session waits for; without an answer the row's word is shown."""
+        await asyncio.sleep(SETTLE_SECONDS)
+        try:
+            self._why = await sup.session(session_id).why()
+        except SupervisorError:
+            self._why = None
+        self.show()
+
+    def show(self) -> None:
+        """Show the selected line as it is now."""
+        model, entry = self._model, self._model.selected_entry
+        if entry is not None:
+            lines = details_lines(entry, self._why, model.entries, now=time.time())
+        elif model.selected is not None and model.selected.startswith(GROUP_PREFIX):
+            place = model.selected_index
+            count = 0 if place is None else getattr(model.lines[place], "count", 0)
+            name = model.selected.removeprefix(GROUP_PREFIX)
+            lines = group_lines(group_title(name, model.view.grouping), count, self.size.width)
+        else:
+            lines = [[Cell("Nothing is selected.", "dim")]]
+        self.query_one("#details-text", Static).update(lines_text(lines, is_wrapped=True))
+
+
+class TranscriptPane(Vertical):
+    """The live transcript of the selected session, and its open tool calls."""
+
+    def __init__(self) -> None:
+        super().__init__(id="transcript")
+        self.session_id: str | None = None
+        self.calls = OpenCalls()
+
+    def compose(self) -> ComposeResult:
+        """Show whose transcript it is, then the transcript."""
+        yield Static(id="transcript-title")
+        yield TranscriptView(id="transcript-view")
+
+    def name_session(self, entry: Entry | None) -> None:
+        """Show whose transcript this is."""
+        name = "" if entry is None else one_line(display_name(entry.row))
+        title = cells_text([Cell("transcript ", "dim"), Cell(name, "bold")])
+        self.query_one("#transcript-title", Static).update(title)
+
+    def forget(self) -> None:
+        """Show nothing, because another line is selected."""
+        self.session_id = None
+        self.calls.clear()
+        self.query_one(TranscriptView).clear()
+
+    async def follow(self, sup: Any, entry: Entry) -> None:  # noqa: ANN401 - a target
+        """Show the last records of the session, then what happens, until cancelled."""
+        await asyncio.sleep(SETTLE_SECONDS)
+        view = self.query_one(TranscriptView)
+        self.session_id = entry.id
+        after = max(0, entry.row.last_seq - _TAIL_RECORDS)
+        try:
+            async with sup.session(entry.id).watch(after=after) as feed:
+                async for item in feed:
+                    self.calls.apply(item)
+                    view.apply(item)
+        except SupervisorError:
+            return  # the list says that the session or the daemon is gone
+
+
+class InboxPane(VerticalScroll, can_focus=True):
+    """The questions that wait for a person, one of them in full."""
+
+    def __init__(self, model: TopModel) -> None:
+        super().__init__(id="inbox")
+        self._model = model
+        self.inbox = InboxModel()
+
+    def compose(self) -> ComposeResult:
+        """Show one text."""
+        yield Static(id="inbox-text")
+
+    def show(self) -> None:
+        """Show the questions as they are now."""
+        self.inbox.update(self._model.requests)
+        lines = inbox_lines(
+            self.inbox, self._model.requests, self._model.entries, now=time.time()
+        )
+        self.query_one("#inbox-text", Static).update(lines_text(lines, is_wrapped=True))
+
+    def move(self, by: int) -> None:
+        """Show another question, from its first line."""
+        self.inbox.move(self._model.requests, by)
+        self.scroll_home(animate=False)
+        self.show()

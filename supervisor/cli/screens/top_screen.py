@@ -1,0 +1,397 @@
+"""The screen of `top`: the list, the panes, the line for text, and the tick that draws them.
+
+Rule 1: items change the model at once; widgets are drawn by the tick, at most `every` seconds.
+Rule 2: a session is marked as seen when the user opens its transcript, not when it is selected.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar, Final, Literal
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal
+from textual.widgets import Input, Static
+
+from supervisor.cli.text_format import Cell
+from supervisor.core.text import one_line
+
+from .styled_text import cells_text
+from .top_acts import SessionActs
+from .top_columns import COLUMNS, OPTIONAL, fitted
+from .top_dialogs import Choice, ChoiceDialog, HelpScreen
+from .top_feed import Connect, TopFeed
+from .top_header import Connection, banner_cells, header_cells, view_cells
+from .top_keys import KEYS, help_lines, hint_cells
+from .top_list import SessionList
+from .top_model import TopModel
+from .top_panes import DetailsPane, InboxPane, TranscriptPane
+
+Pane = Literal["details", "transcript", "inbox", "none"]
+
+# From this width on the panes are beside the list, details and transcript together.
+WIDE: Final = 110
+# Ages and times left are drawn anew after this time.
+_AGE_SECONDS: Final = 1.0
+_WHY_SECONDS: Final = 3.0
+_REMARK_SECONDS: Final = 8.0
+
+
+class TopScreen(SessionActs):
+    """All sessions, live."""
+
+    CSS = """
+    TopScreen { layout: vertical; }
+    TopScreen > Static { height: 1; }
+    #banner, #view { display: none; }
+    #body { height: 1fr; }
+    #list-side { height: 1fr; width: 1fr; }
+    #heading { height: 1; }
+    TopScreen.-wide #body { layout: horizontal; }
+    TopScreen.-wide #panes { width: 46%; border-left: solid ansi_bright_black; padding-left: 1; }
+    TopScreen.-narrow #panes { height: 45%; border-top: solid ansi_bright_black; }
+    #details, #inbox { height: 1fr; scrollbar-size-vertical: 1; }
+    #details:focus, #inbox:focus { background-tint: ansi_default; }
+    #transcript { height: 1fr; }
+    #transcript-title { height: 1; }
+    TopScreen.-wide #details { height: auto; max-height: 45%; }
+    TopScreen.-wide #transcript { border-top: solid ansi_bright_black; }
+    #line { height: 1; display: none; }
+    #line Static { width: auto; height: 1; }
+    #line Input, #line Input:focus { height: 1; border: none; padding: 0; width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(",".join(key.keys), key.action, key.explanation, show=False) for key in KEYS
+    ]
+
+    def __init__(self, connect: Connect, *, every: float) -> None:
+        super().__init__()
+        self.model = TopModel()
+        self.feed = TopFeed(connect, self.model)
+        self.list = SessionList(self.model)
+        self.details = DetailsPane(self.model)
+        self.transcript = TranscriptPane()
+        self.inbox = InboxPane(self.model)
+        self._every = every
+        self.pane: Pane = "details"
+        self._remark: list[Cell] = []
+        self._remark_until = 0.0
+        self._aged_at = 0.0
+        self._asked_why_at = 0.0
+        self._why_seq: tuple[str, int] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Return the parts from top to bottom."""
+        yield Static(id="header")
+        yield Static(id="banner")
+        yield Static(id="view")
+        with Container(id="body"):
+            with Container(id="list-side"):
+                yield Static(id="heading")
+                yield self.list
+            with Container(id="panes"):
+                yield self.details
+                yield self.transcript
+                yield self.inbox
+        with Horizontal(id="line"):
+            yield Static(id="line-label")
+            yield Input(id="line-input")
+        yield Static(id="status")
+
+    def on_mount(self) -> None:
+        """Start to read and to draw."""
+        self._arrange(self.app.size.width)
+        self.list.focus()
+        self.run_worker(self.feed.run(), group="feed")
+        self.set_interval(self._every, self.draw)
+        self.draw()
+
+    # Drawing -------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        """Draw what has changed."""
+        if self.feed.first_error is not None:
+            self.app.exit(self.feed.first_error)
+            return
+        had_selection = self.model.selected
+        self.list.update(time.monotonic())
+        if self.model.selected != had_selection:
+            self._follow_selection()
+        now = time.time()
+        if now - self._aged_at >= _AGE_SECONDS:
+            self._aged_at = now
+            self.list.refresh()
+            self._draw_panes()
+        self._draw_lines(now)
+        self._ask_why(now)
+
+    def _draw_lines(self, now: float) -> None:
+        width, connection = self.size.width, self.feed.connection()
+        self._show("#header", header_cells(self.model, connection, width=width, now=now))
+        banner = banner_cells(
+            self.model, connection, gone_since=self.feed.gone_since, width=width, now=now
+        )
+        self._show("#banner", banner, is_optional=True)
+        self._show("#view", view_cells(self.model, width=width), is_optional=True)
+        self._show("#heading", self.list.heading())
+        is_remark = time.monotonic() < self._remark_until
+        self._show("#status", fitted(self._remark, width) if is_remark else hint_cells(width))
+        self.list.set_empty_text(self._empty_text(connection))
+
+    def _empty_text(self, connection: Connection) -> str:
+        if connection != "connected":
+            return ""
+        if self.model.row_filter.words:
+            return "No session matches the filter; esc removes it."
+        return "No live sessions. `understudy new AGENT` creates one."
+
+    def _show(self, selector: str, cells: list[Cell], *, is_optional: bool = False) -> None:
+        widget = self.query_one(selector, Static)
+        if is_optional:
+            widget.display = bool(cells)
+        text = cells_text(cells)
+        # An equal text is not drawn again.
+        if getattr(widget, "shown_text", None) != text:
+            widget.shown_text = text  # type: ignore[attr-defined]
+            widget.update(text)
+
+    def _draw_panes(self) -> None:
+        if self.details.display:
+            self.details.show()
+        if self.inbox.display:
+            self.inbox.show()
+
+    def remark(self, text: str, style: str = "yellow") -> None:
+        """Show a short message on the last line for a while."""
+        self._remark = [Cell(one_line(text), style)]
+        self._remark_until = time.monotonic() + _REMARK_SECONDS
+        self._draw_lines(time.time())
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Put the panes where there is room."""
+        self._arrange(event.size.width)
+
+    def _arrange(self, width: int) -> None:
+        is_wide = width >= WIDE
+        self.set_class(is_wide, "-wide")
+        self.set_class(not is_wide, "-narrow")
+        both = is_wide and self.pane in ("details", "transcript")
+        self.details.display = both or self.pane == "details"
+        self.transcript.display = both or self.pane == "transcript"
+        self.inbox.display = self.pane == "inbox"
+        self.query_one("#panes").display = self.pane != "none"
+        self._draw_panes()
+
+    # The selected session ------------------------------------------------------------------
+
+    def on_session_list_moved(self) -> None:
+        """Show the details and the transcript of the line that is selected now."""
+        self._follow_selection()
+
+    def _follow_selection(self) -> None:
+        entry, sup = self.model.selected_entry, self.feed.sup
+        self.details.show()
+        self.transcript.name_session(entry)
+        if entry is None or entry.id != self.transcript.session_id:
+            self.transcript.forget()
+            if entry is not None and sup is not None:
+                self.run_worker(
+                    self.transcript.follow(sup, entry), group="transcript", exclusive=True
+                )
+        self._why_seq = None
+        self._ask_why(time.time(), at_once=True)
+
+    def _ask_why(self, now: float, *, at_once: bool = False) -> None:
+        entry, sup = self.model.selected_entry, self.feed.sup
+        if entry is None or sup is None or entry.is_deleted or not self.details.display:
+            return
+        seq = (entry.id, entry.row.last_seq)
+        if seq == self._why_seq or (not at_once and now - self._asked_why_at < _WHY_SECONDS):
+            return
+        self._why_seq, self._asked_why_at = seq, now
+        self.run_worker(self.details.load_why(sup, entry.id), group="why", exclusive=True)
+
+    # Keys: moving --------------------------------------------------------------------------
+
+    def action_move(self, by: int) -> None:
+        """Select a line above or below, or scroll the pane with the focus."""
+        if self.focused is self.inbox:
+            self.inbox.move(by)
+        elif self.focused in (None, self.list):
+            self.list.move(by)
+        else:
+            self.focused.scroll_relative(y=by, animate=False)
+
+    def action_move_page(self, by: int) -> None:
+        """Select or scroll one page up or down."""
+        if self.focused in (None, self.list):
+            self.list.move(by * max(1, self.list.size.height - 1))
+        elif by > 0:
+            self.focused.scroll_page_down(animate=False)
+        else:
+            self.focused.scroll_page_up(animate=False)
+
+    def action_move_far(self, by: int) -> None:
+        """Select the first or the last line."""
+        self.list.move(by * len(self.model.lines))
+
+    def action_next_urgent(self) -> None:
+        """Select the next session that needs a person."""
+        self.model.touch(time.monotonic())
+        if self.model.select_urgent():
+            self.list.after_selection()
+        else:
+            self.remark("no other session needs you")
+
+    def action_fold(self) -> None:
+        """Fold, or go to the parent."""
+        self.list.fold_or_leave()
+
+    def action_unfold(self) -> None:
+        """Unfold."""
+        self.list.unfold()
+
+    def action_toggle_fold(self) -> None:
+        """Fold or unfold."""
+        self.list.toggle_fold()
+
+    def action_fold_all(self) -> None:
+        """Fold or unfold everything."""
+        self.model.fold_all()
+        self.list.update(time.monotonic())
+        self.list.after_selection()
+
+    # Keys: looking -------------------------------------------------------------------------
+
+    def action_show_pane(self, pane: Pane) -> None:
+        """Show a pane; the key of the pane that has the focus, or of the details, hides it."""
+        is_same = pane == self.pane
+        has_focus = self.focused is not None and self.focused is not self.list
+        if is_same and (pane == "details" or has_focus):
+            self.action_back() if has_focus else self._set_pane("none")
+            return
+        self._set_pane(pane)
+        if pane == "inbox":
+            entry = self.model.selected_entry
+            if entry is not None:
+                self.inbox.inbox.show_request_of(self.model.requests, entry.id)
+            self.inbox.show()
+            self.inbox.focus()
+        elif pane == "transcript":
+            self.query_one("#transcript-view").focus()
+            self.mark_seen()
+
+    def _set_pane(self, pane: Pane) -> None:
+        self.pane = pane
+        self._arrange(self.size.width)
+
+    def action_next_focus(self) -> None:
+        """Go to the pane, or back to the list."""
+        if self.focused is not self.list:
+            self.list.focus()
+        elif self.inbox.display:
+            self.inbox.focus()
+        elif self.transcript.display:
+            self.query_one("#transcript-view").focus()
+            self.mark_seen()
+        elif self.details.display:
+            self.details.focus()
+
+    def action_back(self) -> None:
+        """Leave the text, then the pane, then the filter."""
+        if self.query_one("#line").display:
+            if self.line_kind == "filter":
+                self.model.set_filter("")
+            self.close_line()
+        elif self.focused is not self.list:
+            if self.pane in ("inbox", "transcript"):
+                self._set_pane("details")
+            self.list.focus()
+        elif self.model.row_filter.words:
+            self.model.set_filter("")
+
+    def action_next_view(self) -> None:
+        """Group in the next way."""
+        grouping = self.model.next_grouping()
+        self.list.update(time.monotonic())
+        self.list.after_selection()
+        self.remark(f"grouped by {grouping}" if grouping != "flat" else "not grouped", "cyan")
+
+    def action_next_sort(self) -> None:
+        """Sort by the next value."""
+        sort = self.model.next_sort()
+        self.list.update(time.monotonic())
+        self.list.after_selection()
+        self.remark(f"sorted by {sort}", "cyan")
+
+    def action_reverse_sort(self) -> None:
+        """Sort the other way round."""
+        self.model.set_view(is_reversed=not self.model.view.is_reversed)
+        self.list.update(time.monotonic())
+        self.list.after_selection()
+
+    def action_columns(self) -> None:
+        """Ask which column to show or hide."""
+        titles = {column.name: column.title for column in COLUMNS}
+        keys = dict(zip("123456789abc", OPTIONAL, strict=False))
+        choices = [
+            Choice(key, titles[name], "shown" if name in self.list.column_widths else "hidden")
+            for key, name in keys.items()
+        ]
+
+        def chosen(key: str | None) -> None:
+            if key is None:
+                return
+            name = keys[key]
+            if name in self.list.column_widths:
+                self.list.hidden_columns.add(name)
+                self.list.added_columns.discard(name)
+            else:
+                self.list.hidden_columns.discard(name)
+                self.list.added_columns.add(name)
+            self.list.choose_columns()
+            self._draw_lines(time.time())
+
+        self.app.push_screen(ChoiceDialog("Show or hide a column", choices), chosen)
+
+    def action_open(self) -> None:
+        """Open the live transcript of the selected session, with an input."""
+        entry = self.model.selected_entry
+        if entry is None:
+            self.list.toggle_fold()
+
+    def on_session_list_opened(self) -> None:
+        """Open the session that was clicked twice."""
+        self.action_open()
+
+    def on_key(self, event: events.Key) -> None:
+        """Answer a question by the key of a decision, while the inbox has the focus."""
+        if self.focused is not self.inbox:
+            return
+        decision = self.inbox.inbox.decision_for(event.character or event.key)
+        if decision is not None:
+            event.stop()
+            event.prevent_default()
+            self.answer(decision)
+        elif event.key == "enter" and self.inbox.inbox.shown is not None:
+            event.stop()
+            self.model.select(self.inbox.inbox.shown.session_id)
+            self.list.after_selection()
+
+    def focus_list(self) -> None:
+        """Give the keys back to the list."""
+        self.list.focus()
+
+    def now(self) -> float:
+        """Return the time of the wall clock."""
+        return time.time()
+
+    def action_help(self) -> None:
+        """Show all keys."""
+        self.app.push_screen(HelpScreen(help_lines()))
+
+    def action_quit(self) -> None:
+        """Leave; the sessions go on."""
+        self.app.exit(None)
