@@ -157,10 +157,11 @@ class SessionActs(Screen[None]):
     def action_interrupt(self) -> None:
         """Show what each scope would hit; then interrupt the one that the user chooses."""
         entry = self._target()
-        if entry is None:
-            return
-        is_followed = self.transcript.session_id == entry.id
-        calls = self.transcript.calls if is_followed else ()
+        if entry is not None:
+            self.run_worker(self._choose_scope(entry), group="scopes", exclusive=True)
+
+    async def _choose_scope(self, entry: Entry) -> None:
+        calls = await self.transcript.open_calls(entry.id) if entry.row.turn_id else []
         scopes = scope_choices(entry, calls, self.model.entries, now=self.now())
         by_key = {str(place + 1): scope for place, scope in enumerate(scopes)}
         choices = [

@@ -29,12 +29,10 @@ class TopApp(App[SupervisorError | None]):
         self._connect = connect
         self._every = every
 
-    def get_default_screen(self) -> TopScreen:
-        """Return the screen of the list."""
-        return TopScreen(self._connect, every=self._every)
-
     async def on_mount(self) -> None:
-        """Leave the terminal as it was when a signal ends the program."""
+        """Show the list; leave the terminal as it was when a signal ends the program."""
+        # Not as the default screen, whose CSS Textual does not load.
+        self.push_screen(TopScreen(self._connect, every=self._every))
         loop = asyncio.get_running_loop()
         for one in _SIGNALS:
             loop.add_signal_handler(one, self.exit)

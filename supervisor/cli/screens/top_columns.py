@@ -21,6 +21,7 @@ from .top_order import Entry, Grouping, Need, display_name, group_title
 
 if TYPE_CHECKING:
     from supervisor.handles.session_rows import SessionRow
+    from supervisor.sessions.inbox import PermissionRequest
 
 ColumnName: TypeAlias = Literal[
     "name", "state", "for", "said", "agent", "queue", "tokens", "cost", "budget", "folder",
@@ -61,6 +62,9 @@ _PRIORITY: Final[tuple[ColumnName, ...]] = (
 OPTIONAL: Final[tuple[ColumnName, ...]] = tuple(
     column.name for column in COLUMNS if column.name != "name"
 )
+# The first of these columns come before a longer name and text, the others after.
+_BASIC: Final = 6
+_ROOM_TO_SPEAK: Final = 14
 _GAP: Final = 1
 # The mark of the selected line.
 _MARK_WIDTH: Final = 2
@@ -103,7 +107,8 @@ def choose_columns(
     chosen: dict[str, int] = {}
     for name in wanted:
         needed = _BY_NAME[name].width + _GAP  # type: ignore[index]
-        if needed <= left or name == "name":
+        kept = 0 if name in added or name in _PRIORITY[:_BASIC] else _ROOM_TO_SPEAK
+        if needed + kept <= left or name == "name":
             chosen[name] = _BY_NAME[name].width  # type: ignore[index]
             left -= needed
     more_for_name = left if "said" not in chosen else left // 2
@@ -131,8 +136,9 @@ def line_cells(
     grouping: Grouping,
     is_selected: bool,
     now: float,
+    request: PermissionRequest | None = None,
 ) -> list[Cell]:
-    """Return the cells of one line; `entry` is that of its session."""
+    """Return the cells of one line; `entry` and `request` are those of its session."""
     mark = Cell("> " if is_selected else "  ", "bold")
     if isinstance(line, GroupLine):
         return [mark, *_group_cells(line, grouping)]
@@ -140,10 +146,15 @@ def line_cells(
         return [mark, Cell(f"{line.key}  gone", "dim")]
     cells = [mark]
     for name, width in widths.items():
-        cell = _column_cell(name, line, entry, now)
-        style = "dim" if line.is_context or entry.is_leaving or not entry.matches else cell.style
+        if name == "said":
+            cell = said_cell(entry, line, request)
+        else:
+            cell = _column_cell(name, line, entry, now)
+        is_dim = line.is_context or entry.is_leaving or not entry.matches
         right = _BY_NAME[name].is_right_aligned
-        cells.append(Cell(_padded(one_line(cell.text) if name != "name" else cell.text, width, right=right), style))
+        # The name is one line already, and begins with the place in the tree.
+        text = cell.text if name == "name" else one_line(cell.text)
+        cells.append(Cell(_padded(text, width, right=right), "dim" if is_dim else cell.style))
     return cells
 
 
@@ -186,8 +197,6 @@ def _column_cell(name: ColumnName, line: SessionLine, entry: Entry, now: float) 
             return Cell(",".join(row.tags), "dim")
         case "id":
             return Cell(row.id, "dim")
-        case "said":
-            return said_cell(entry, line)
 
 
 def _tree_name(line: SessionLine, row: SessionRow) -> str:
@@ -210,8 +219,8 @@ def state_cell(entry: Entry) -> Cell:
     return Cell(_STATE_WORDS.get(row.badge, row.badge), style)
 
 
-def said_cell(entry: Entry, line: SessionLine) -> Cell:
-    """Return the most telling text of a row: what is below it, a reason, or what it said."""
+def said_cell(entry: Entry, line: SessionLine, request: PermissionRequest | None = None) -> Cell:
+    """Return the most telling text of a row: what is below it, a question, or what it said."""
     row = entry.row
     if line.fold == "folded":
         worst = "" if line.worst is None else f", {line.worst}"
@@ -219,6 +228,8 @@ def said_cell(entry: Entry, line: SessionLine) -> Cell:
         return Cell(f"+{line.hidden} below{worst}", style)
     if entry.is_deleted:
         return Cell("gone; move to leave this line", "dim")
+    if request is not None:
+        return Cell(f"{request.tool}: {request.question}", "yellow")
     if entry.need in ("waiting", "hung", "failed") and row.attention and row.attention[0].detail:
         return Cell(str(row.attention[0].detail), "yellow")
     if row.stop_detail or row.stop_reason:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 from textual import events
@@ -13,9 +13,18 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from supervisor.cli.text_format import Cell
+from supervisor.cli.text_format import Cell, cell_width
 
 from .styled_text import lines_text
+
+
+_MIN_WIDTH: Final = 40
+# The border and the padding of a dialog.
+_FRAME_WIDTH: Final = 4
+
+
+def _plain(cell: Cell | str) -> str:
+    return cell if isinstance(cell, str) else cell.text
 
 
 @attrs.frozen
@@ -34,7 +43,7 @@ class ChoiceDialog(ModalScreen[str | None]):
     CSS = """
     ChoiceDialog { align: center middle; }
     ChoiceDialog > #box {
-        width: auto; max-width: 100%; min-width: 40; height: auto; max-height: 100%;
+        height: auto; max-height: 100%;
         border: round yellow; padding: 0 1;
     }
     """
@@ -60,7 +69,9 @@ class ChoiceDialog(ModalScreen[str | None]):
                     Cell(choice.detail, "dim" if choice.label else style),
                 ]
             )
-        with VerticalScroll(id="box"):
+        widest = max(cell_width("".join(_plain(cell) for cell in line)) for line in [title, *lines])
+        with VerticalScroll(id="box") as box:
+            box.styles.width = min(self.app.size.width, max(_MIN_WIDTH, widest + _FRAME_WIDTH))
             yield Static(lines_text([title], is_wrapped=True))
             yield Static(lines_text(lines, is_wrapped=True), id="choices")
             yield Static(lines_text([[Cell(" esc  back", "dim")]]))

@@ -30,8 +30,8 @@ _FOLD_MARK_END: Final = 4
 _DOUBLE: Final = 2
 
 
-class SessionList(ScrollView, can_focus=True):
-    """The sessions, with a selected line; the arrow keys and the mouse move it."""
+class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
+    """The sessions, with a selected line; the keys of the screen and the mouse move it."""
 
     DEFAULT_CSS = """
     SessionList { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
@@ -68,6 +68,7 @@ class SessionList(ScrollView, can_focus=True):
             self.model.entries.get(line.key),
             self.column_widths,
             grouping=self.model.view.grouping,
+            request=self.model.requests_by_session.get(line.key),
             is_selected=is_selected,
             now=time.time(),
         )
@@ -151,8 +152,9 @@ class SessionList(ScrollView, can_focus=True):
         if place is None or not self.size.height:
             return
         top = round(self.scroll_offset.y)
-        # The heading of the first group belongs to its first line.
-        above = place - 1 if place == 1 else place
+        # The heading of a group belongs to its first line.
+        has_heading = place > 0 and isinstance(self.model.lines[place - 1], GroupLine)
+        above = place - 1 if has_heading else place
         if above < top:
             self.scroll_to(y=above, animate=False, immediate=True)
         elif place >= top + self.size.height:

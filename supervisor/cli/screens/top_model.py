@@ -58,6 +58,8 @@ class TopModel:
 
     entries: dict[str, Entry] = attrs.field(factory=dict)
     requests: dict[str, PermissionRequest] = attrs.field(factory=dict)
+    # The oldest request of each session that has one.
+    requests_by_session: dict[str, PermissionRequest] = attrs.field(factory=dict)
     # The number of sessions by need, for those on the list without a filter.
     counts: Counter[Need] = attrs.field(factory=Counter)
     store: StoreState | None = None
@@ -88,8 +90,10 @@ class TopModel:
                 self._mark_deleted(item.id)
             case RequestOpened():
                 self.requests[item.request.id] = item.request
+                self._sort_requests(item.request.session_id)
             case RequestClosed():
                 self.requests.pop(item.id, None)
+                self._sort_requests(item.session_id)
             case StoreChanged():
                 self.store = item.store
             case _:
@@ -101,8 +105,16 @@ class TopModel:
         for row in snapshot.rows:
             self._set_row(row)
         self.requests = {one.id: one for one in snapshot.requests}
+        self._sort_requests(*self.requests_by_session)
         self.store = snapshot.store
         self.daemon_started_at = snapshot.daemon_started_at
+
+    def _sort_requests(self, *sessions: str) -> None:
+        """Find the oldest request of each session again, after a request came or went."""
+        self.requests_by_session = {}
+        for one in sorted(self.requests.values(), key=lambda one: (one.asked_at, one.id)):
+            self.requests_by_session.setdefault(one.session_id, one)
+        self.changed.update(sessions)
 
     def _set_row(self, row: SessionRow) -> None:
         need = need_of_row(row)
@@ -210,12 +222,22 @@ class TopModel:
             self.selected = key
 
     def move(self, by: int) -> None:
-        """Select the line that many lines below, or the last or first one."""
+        """Select the line that many lines below, or the last or first one.
+
+        The heading of a group is passed over, unless the group is folded.
+        """
         if not self.lines:
             return
+        last = len(self.lines) - 1
         place = self.selected_index
-        target = (0 if by > 0 else len(self.lines) - 1) if place is None else place + by
-        self.select(self.lines[min(max(target, 0), len(self.lines) - 1)].key)
+        target = (0 if by > 0 else last) if place is None else min(max(place + by, 0), last)
+        onwards = range(target, last + 1) if by > 0 else range(target, -1, -1)
+        back = range(target, -1, -1) if by > 0 else range(target, last + 1)
+        for candidate in (*onwards, *back):
+            line = self.lines[candidate]
+            if not isinstance(line, GroupLine) or line.is_folded:
+                self.select(line.key)
+                return
 
     def select_urgent(self) -> bool:
         """Select the next session below, then from the top, that needs a person."""

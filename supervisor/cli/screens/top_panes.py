@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 from supervisor.cli.text_format import Cell
 from supervisor.core.errors import SupervisorError
+from supervisor.core.records import Record
 from supervisor.core.text import one_line
 
 from .styled_text import cells_text, lines_text
@@ -20,11 +21,13 @@ from .top_inbox import InboxModel, inbox_lines
 from .top_layout import GROUP_PREFIX
 from .top_model import TopModel
 from .top_order import Entry, display_name, group_title
-from .top_scopes import OpenCalls
+from .top_scopes import OpenCall, OpenCalls
 from .transcript_view import TranscriptView
 
 # A selection that moves on within this time loads nothing.
 SETTLE_SECONDS: Final = 0.2
+# A user who wants to interrupt waits no longer for the list of tool calls.
+_READ_SECONDS: Final = 1.0
 # The number of records that are loaded of a session that is selected.
 _TAIL_RECORDS: Final = 300
 
@@ -70,8 +73,11 @@ class TranscriptPane(Vertical):
 
     def __init__(self) -> None:
         super().__init__(id="transcript")
+        # The session whose records are read; None before the first and between two.
         self.session_id: str | None = None
         self.calls = OpenCalls()
+        # Set when the records of the session are read up to those of its row.
+        self._is_current = asyncio.Event()
 
     def compose(self) -> ComposeResult:
         """Show whose transcript it is, then the transcript."""
@@ -87,25 +93,36 @@ class TranscriptPane(Vertical):
     def forget(self) -> None:
         """Show nothing, because another line is selected."""
         self.session_id = None
+        self._is_current.clear()
         self.calls.clear()
         self.query_one(TranscriptView).clear()
+
+    async def open_calls(self, session_id: str) -> list[OpenCall] | None:
+        """Return the running tool calls of the selected session; None if that takes long."""
+        try:
+            await asyncio.wait_for(self._is_current.wait(), _READ_SECONDS)
+        except TimeoutError:
+            return None
+        return list(self.calls) if self.session_id == session_id else None
 
     async def follow(self, sup: Any, entry: Entry) -> None:  # noqa: ANN401 - a target
         """Show the last records of the session, then what happens, until cancelled."""
         await asyncio.sleep(SETTLE_SECONDS)
         view = self.query_one(TranscriptView)
-        self.session_id = entry.id
-        after = max(0, entry.row.last_seq - _TAIL_RECORDS)
+        self.session_id, last = entry.id, entry.row.last_seq
+        after = max(0, last - _TAIL_RECORDS)
         try:
             async with sup.session(entry.id).watch(after=after) as feed:
                 async for item in feed:
                     self.calls.apply(item)
                     view.apply(item)
+                    if isinstance(item, Record) and item.seq >= last:
+                        self._is_current.set()
         except SupervisorError:
             return  # the list says that the session or the daemon is gone
 
 
-class InboxPane(VerticalScroll, can_focus=True):
+class InboxPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     """The questions that wait for a person, one of them in full."""
 
     def __init__(self, model: TopModel) -> None:

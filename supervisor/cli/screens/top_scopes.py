@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -81,15 +81,16 @@ def target_name(entry: Entry) -> str:
 
 
 def scope_choices(
-    entry: Entry, calls: Iterable[OpenCall], entries: Mapping[str, Entry], *, now: float
+    entry: Entry, calls: Sequence[OpenCall] | None, entries: Mapping[str, Entry], *, now: float
 ) -> list[ScopeChoice]:
-    """Return the scopes of an interrupt, the smallest first."""
+    """Return the scopes of an interrupt, the smallest first; `calls` is None if not known."""
     row = entry.row
-    choices = [_call_choice(call, now) for call in list(calls)[:_MAX_CALLS]]
+    choices = [_call_choice(call, now) for call in (calls or ())[:_MAX_CALLS]]
     if not choices:
-        choices.append(ScopeChoice("turn", "tool call", "no tool call is running", False))
+        none = "its calls are not read yet" if calls is None else "no tool call is running"
+        choices.append(ScopeChoice("turn", "tool call", none, is_possible=False))
     if row.turn_id is None:
-        turn = ScopeChoice("turn", "turn", "no turn is running", False)
+        turn = ScopeChoice("turn", "turn", "no turn is running", is_possible=False)
     else:
         age = "" if row.turn_started_at is None else f", {format_age(now - row.turn_started_at)}"
         queued = f"; {counted(row.queued, 'queued input')} will run next" if row.queued else ""

@@ -49,15 +49,15 @@ class TopScreen(SessionActs):
     #body { height: 1fr; }
     #list-side { height: 1fr; width: 1fr; }
     #heading { height: 1; }
-    TopScreen.-wide #body { layout: horizontal; }
-    TopScreen.-wide #panes { width: 46%; border-left: solid ansi_bright_black; padding-left: 1; }
-    TopScreen.-narrow #panes { height: 45%; border-top: solid ansi_bright_black; }
+    TopScreen.-beside #body { layout: horizontal; }
+    TopScreen.-beside #panes { width: 46%; border-left: solid ansi_bright_black; padding-left: 1; }
+    TopScreen.-below #panes { height: 45%; border-top: solid ansi_bright_black; }
     #details, #inbox { height: 1fr; scrollbar-size-vertical: 1; }
     #details:focus, #inbox:focus { background-tint: ansi_default; }
     #transcript { height: 1fr; }
     #transcript-title { height: 1; }
-    TopScreen.-wide #details { height: auto; max-height: 45%; }
-    TopScreen.-wide #transcript { border-top: solid ansi_bright_black; }
+    TopScreen.-beside #details { height: auto; max-height: 45%; }
+    TopScreen.-beside #transcript { border-top: solid ansi_bright_black; }
     #line { height: 1; display: none; }
     #line Static { width: auto; height: 1; }
     #line Input, #line Input:focus { height: 1; border: none; padding: 0; width: 1fr; }
@@ -175,8 +175,8 @@ class TopScreen(SessionActs):
 
     def _arrange(self, width: int) -> None:
         is_wide = width >= WIDE
-        self.set_class(is_wide, "-wide")
-        self.set_class(not is_wide, "-narrow")
+        self.set_class(is_wide, "-beside")
+        self.set_class(not is_wide, "-below")
         both = is_wide and self.pane in ("details", "transcript")
         self.details.display = both or self.pane == "details"
         self.transcript.display = both or self.pane == "transcript"
