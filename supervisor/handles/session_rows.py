@@ -16,7 +16,7 @@ import attrs
 from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.info import Badge
 from supervisor.core.records import Delta, Gap, Record
-from supervisor.core.session_values import Decision, Phase
+from supervisor.core.session_values import Phase
 
 if TYPE_CHECKING:
     from supervisor.sessions.inbox import PermissionRequest
@@ -90,6 +90,8 @@ class Snapshot:
     """The first item of a feed, and the first after each reconnect: it replaces all rows.
 
     `rows` has the sessions that are not stopped, and the stopped ones that a person should look at.
+    With `is_reset`, the position that was asked for lies after the last one: the daemon has another
+    store, or an older copy of it. What is known of the named sessions must be read again.
     """
 
     position: int  # of the last record of all sessions
@@ -97,6 +99,7 @@ class Snapshot:
     requests: tuple[PermissionRequest, ...]
     store: StoreState
     daemon_started_at: float
+    is_reset: bool = False
 
 
 @attrs.frozen
@@ -119,7 +122,7 @@ class RequestClosed:
 
     id: RequestId
     session_id: SessionId
-    decision: Decision | None
+    decision: str | None
 
 
 @attrs.frozen
