@@ -18,7 +18,8 @@ from supervisor.sessions.refusals import session_not_found
 from .arguments import decode_cursor, encode_cursor
 from .parts import Parts
 from .session import Session
-from .session_feed import SessionFeed, check_named, check_position
+from .session_feed import SessionFeed
+from .session_rows import check_named, check_position
 from .shapes import Page
 from .views import Stats, build_tree, collect_stats, list_page, make_filter
 

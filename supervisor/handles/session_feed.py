@@ -13,8 +13,7 @@ from typing import Final
 
 import trio
 
-from supervisor.core.errors import ConfigError, short_repr
-from supervisor.core.ids import SessionId, parse_session_id
+from supervisor.core.ids import SessionId
 from supervisor.sessions.feed import MAX_WITHOUT_CHECKPOINT
 
 from .live_rows import LiveRows, RowItem
@@ -22,27 +21,8 @@ from .named_records import NamedRecords
 from .parts import Parts
 from .session_rows import RequestClosed, RequestOpened, WatchItem
 
-MAX_NAMED: Final = 16
 # Queued rows and requests: more than a snapshot would be.
 MAX_UNREAD_ROWS: Final = 20_000
-
-
-def check_named(sessions: Sequence[str]) -> tuple[SessionId, ...]:
-    """Return the ids of the named sessions, each once; raise ConfigError or SessionNotFound."""
-    if isinstance(sessions, str) or not isinstance(sessions, Sequence):
-        raise ConfigError(f"sessions is {short_repr(sessions)}", hint="give a list of ids")
-    found = tuple(dict.fromkeys(parse_session_id(one) for one in sessions))
-    if len(found) > MAX_NAMED:
-        raise ConfigError(
-            f"sessions names {len(found)} sessions", hint=f"name at most {MAX_NAMED} at a time"
-        )
-    return found
-
-
-def check_position(after: int) -> None:
-    """Raise ConfigError if `after` is not a position."""
-    if isinstance(after, bool) or not isinstance(after, int) or after < 0:
-        raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")
 
 
 class SessionFeed:

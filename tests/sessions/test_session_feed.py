@@ -9,17 +9,15 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor import ConfigError, Delta, Record, Session, SessionNotFound, Supervisor
+from supervisor import Session, Supervisor
 from supervisor.handles.live_rows import COALESCE_SECONDS
 from supervisor.handles.session_rows import (
-    RequestClosed,
-    RequestOpened,
     SessionGone,
     SessionRow,
     Snapshot,
     WatchItem,
 )
-from tests.support.fake_agents import AgentRun, FakeAgent, records
+from tests.support.fake_agents import AgentRun
 
 # Longer than any coalescing: everything that changed has been sent.
 QUIET_SECONDS = 3.0

@@ -12,7 +12,7 @@ from supervisor.api.watch_events import watch_events
 from supervisor.core.errors import ConfigError, SessionNotFound, SupervisorError
 from supervisor.core.state import Phase
 from supervisor.decode import DecodeError, InvalidField
-from supervisor.handles.session_feed import check_named
+from supervisor.handles.session_rows import check_named
 
 _SSE = {"text/event-stream": "server-sent events, each with a Record as JSON"}
 
