@@ -79,6 +79,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "decision": "Decision: one of the options of the request.",
     # Reading.
     "after": "Number after which to start.",
+    "sessions": "Ids of at most 16 sessions, separated by commas, whose records are wanted.",
     "follow": "True: keep the stream open after a stop, in case the session is resumed.",
     "limit": "Maximum number of items.",
     "cursor": "The `next` of the previous page.",

@@ -9,18 +9,23 @@ Rule 2: a row has what a list shows of a session; `Info` has the rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 
-from supervisor.core.ids import RequestId, SessionId, TurnId
+from supervisor.core.errors import ConfigError, short_repr
+from supervisor.core.ids import RequestId, SessionId, TurnId, parse_session_id
 from supervisor.core.info import Badge
 from supervisor.core.records import Delta, Gap, Record
-from supervisor.core.session_values import Decision, Phase
+from supervisor.core.session_values import Phase
 
 if TYPE_CHECKING:
     from supervisor.sessions.inbox import PermissionRequest
     from supervisor.store.pending import StoreState
+
+# Sessions whose records one feed contains.
+MAX_NAMED: Final = 16
 
 BudgetName: TypeAlias = Literal["turns", "tokens", "cost", "wall_seconds"]
 
@@ -90,6 +95,8 @@ class Snapshot:
     """The first item of a feed, and the first after each reconnect: it replaces all rows.
 
     `rows` has the sessions that are not stopped, and the stopped ones that a person should look at.
+    With `is_reset`, the position that was asked for lies after the last one: the daemon has another
+    store, or an older copy of it. What is known of the named sessions must be read again.
     """
 
     position: int  # of the last record of all sessions
@@ -97,6 +104,7 @@ class Snapshot:
     requests: tuple[PermissionRequest, ...]
     store: StoreState
     daemon_started_at: float
+    is_reset: bool = False
 
 
 @attrs.frozen
@@ -119,7 +127,7 @@ class RequestClosed:
 
     id: RequestId
     session_id: SessionId
-    decision: Decision | None
+    decision: str | None
 
 
 @attrs.frozen
@@ -140,3 +148,21 @@ WatchItem: TypeAlias = (
     | Delta
     | Gap
 )
+
+
+def check_named(sessions: Sequence[str]) -> tuple[SessionId, ...]:
+    """Return the ids of the named sessions, each once; raise ConfigError or SessionNotFound."""
+    if isinstance(sessions, str) or not isinstance(sessions, Sequence):
+        raise ConfigError(f"sessions is {short_repr(sessions)}", hint="give a list of ids")
+    found = tuple(dict.fromkeys(parse_session_id(one) for one in sessions))
+    if len(found) > MAX_NAMED:
+        raise ConfigError(
+            f"sessions names {len(found)} sessions", hint=f"name at most {MAX_NAMED} at a time"
+        )
+    return found
+
+
+def check_position(after: int) -> None:
+    """Raise ConfigError if `after` is not a position."""
+    if isinstance(after, bool) or not isinstance(after, int) or after < 0:
+        raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")

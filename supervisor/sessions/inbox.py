@@ -79,6 +79,10 @@ class Inbox:
         """Return all pending requests, the oldest first."""
         return tuple(self._pending.values())
 
+    def decision_of(self, request_id: RequestId) -> str | None:
+        """Return the decision on a request that was answered a while ago, or None."""
+        return self._answered.get(request_id)
+
     def find(self, request_id: str) -> PermissionRequest:
         """Return the pending request with that id.
 

@@ -23,6 +23,8 @@ from supervisor.core.state import Phase, SessionState
 from supervisor.core.steady_time import ClockReading
 from supervisor.core.totals import Totals
 
+from .feed_reads import FeedReads
+
 
 @attrs.frozen(kw_only=True)
 class Filter:
@@ -206,7 +208,7 @@ def is_of_work(record: AnyRecord, turn: TurnId | None, call: CallId | None) -> b
     return call is None or (record.kind == "tool_call" and record.body["call_id"] == call)
 
 
-class Store(Protocol):
+class Store(FeedReads, Protocol):
     """Rows, records and stored replies.
 
     Only the writer calls the writing methods, one call at a time. Any task may read, and sees
