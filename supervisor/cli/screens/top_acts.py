@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
@@ -39,6 +40,11 @@ class SessionActs(Screen[None]):
     feed: TopFeed
     transcript: TranscriptPane
     inbox: InboxPane
+    # The line of text with its label, and the last line, which it covers.
+    line: Horizontal
+    line_label: Static
+    line_input: Input
+    status: Static
     # What the line of text is for, and the session that it is for.
     line_kind: LineKind = "filter"
     line_target: Entry | None = None
@@ -114,22 +120,21 @@ class SessionActs(Screen[None]):
         self._show_line(label, "")
 
     def _show_line(self, label: str, text: str) -> None:
-        self.query_one("#line-label", Static).update(cells_text([Cell(label, "bold cyan")]))
-        self.query_one("#line").display = True
-        self.query_one("#status").display = False
-        field = self.query_one("#line-input", Input)
-        field.value = text
-        field.focus()
+        self.line_label.update(cells_text([Cell(label, "bold cyan")]))
+        self.line.display = True
+        self.status.display = False
+        self.line_input.value = text
+        self.line_input.focus()
 
     def close_line(self) -> None:
         """Hide the line of text; what was typed is discarded."""
-        self.query_one("#line").display = False
-        self.query_one("#status").display = True
+        self.line.display = False
+        self.status.display = True
         self.focus_list()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while the user types."""
-        if self.line_kind == "filter" and self.query_one("#line").display:
+        if self.line_kind == "filter" and self.line.display:
             self.model.set_filter(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -38,11 +38,12 @@ class DetailsPane(VerticalScroll):
     def __init__(self, model: TopModel) -> None:
         super().__init__(id="details")
         self._model = model
+        self._text = Static()
         self._why: Any = None
 
     def compose(self) -> ComposeResult:
         """Show one text."""
-        yield Static(id="details-text")
+        yield self._text
 
     async def load_why(self, sup: Any, session_id: str) -> None:  # noqa: ANN401 - a target
         """Ask the daemon what the session waits for; without an answer the row's word is shown."""
@@ -65,7 +66,7 @@ class DetailsPane(VerticalScroll):
             lines = group_lines(group_title(name, model.view.grouping), count, self.size.width)
         else:
             lines = [[Cell("Nothing is selected.", "dim")]]
-        self.query_one("#details-text", Static).update(lines_text(lines, is_wrapped=True))
+        self._text.update(lines_text(lines, is_wrapped=True))
 
 
 class TranscriptPane(Vertical):
@@ -73,6 +74,8 @@ class TranscriptPane(Vertical):
 
     def __init__(self) -> None:
         super().__init__(id="transcript")
+        self.view = TranscriptView(id="transcript-view")
+        self._title = Static(id="transcript-title")
         # The session whose records are read; None before the first and between two.
         self.session_id: str | None = None
         self.calls = OpenCalls()
@@ -81,21 +84,20 @@ class TranscriptPane(Vertical):
 
     def compose(self) -> ComposeResult:
         """Show whose transcript it is, then the transcript."""
-        yield Static(id="transcript-title")
-        yield TranscriptView(id="transcript-view")
+        yield self._title
+        yield self.view
 
     def name_session(self, entry: Entry | None) -> None:
         """Show whose transcript this is."""
         name = "" if entry is None else one_line(display_name(entry.row))
-        title = cells_text([Cell("transcript ", "dim"), Cell(name, "bold")])
-        self.query_one("#transcript-title", Static).update(title)
+        self._title.update(cells_text([Cell("transcript ", "dim"), Cell(name, "bold")]))
 
     def forget(self) -> None:
         """Show nothing, because another line is selected."""
         self.session_id = None
         self._is_current.clear()
         self.calls.clear()
-        self.query_one(TranscriptView).clear()
+        self.view.clear()
 
     async def open_calls(self, session_id: str) -> list[OpenCall] | None:
         """Return the running tool calls of the selected session; None if that takes long."""
@@ -108,14 +110,13 @@ class TranscriptPane(Vertical):
     async def follow(self, sup: Any, entry: Entry) -> None:  # noqa: ANN401 - a target
         """Show the last records of the session, then what happens, until cancelled."""
         await asyncio.sleep(SETTLE_SECONDS)
-        view = self.query_one(TranscriptView)
         self.session_id, last = entry.id, entry.row.last_seq
         after = max(0, last - _TAIL_RECORDS)
         try:
             async with sup.session(entry.id).watch(after=after) as feed:
                 async for item in feed:
                     self.calls.apply(item)
-                    view.apply(item)
+                    self.view.apply(item)
                     if isinstance(item, Record) and item.seq >= last:
                         self._is_current.set()
         except SupervisorError:
@@ -128,11 +129,12 @@ class InboxPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def __init__(self, model: TopModel) -> None:
         super().__init__(id="inbox")
         self._model = model
+        self._text = Static()
         self.inbox = InboxModel()
 
     def compose(self) -> ComposeResult:
         """Show one text."""
-        yield Static(id="inbox-text")
+        yield self._text
 
     def show(self) -> None:
         """Show the questions as they are now."""
@@ -140,7 +142,7 @@ class InboxPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         lines = inbox_lines(
             self.inbox, self._model.requests, self._model.entries, now=time.time()
         )
-        self.query_one("#inbox-text", Static).update(lines_text(lines, is_wrapped=True))
+        self._text.update(lines_text(lines, is_wrapped=True))
 
     def move(self, by: int) -> None:
         """Show another question, from its first line."""

@@ -74,6 +74,15 @@ class TopScreen(SessionActs):
         self.details = DetailsPane(self.model)
         self.transcript = TranscriptPane()
         self.inbox = InboxPane(self.model)
+        self.panes = Container(self.details, self.transcript, self.inbox, id="panes")
+        self.line_label = Static(id="line-label")
+        self.line_input = Input(id="line-input")
+        self.line = Horizontal(self.line_label, self.line_input, id="line")
+        self.status = Static(id="status")
+        self._header = Static(id="header")
+        self._banner = Static(id="banner")
+        self._view = Static(id="view")
+        self._heading = Static(id="heading")
         self._every = every
         self.pane: Pane = "details"
         self._remark: list[Cell] = []
@@ -84,21 +93,12 @@ class TopScreen(SessionActs):
 
     def compose(self) -> ComposeResult:
         """Return the parts from top to bottom."""
-        yield Static(id="header")
-        yield Static(id="banner")
-        yield Static(id="view")
-        with Container(id="body"):
-            with Container(id="list-side"):
-                yield Static(id="heading")
-                yield self.list
-            with Container(id="panes"):
-                yield self.details
-                yield self.transcript
-                yield self.inbox
-        with Horizontal(id="line"):
-            yield Static(id="line-label")
-            yield Input(id="line-input")
-        yield Static(id="status")
+        yield self._header
+        yield self._banner
+        yield self._view
+        yield Container(Container(self._heading, self.list, id="list-side"), self.panes, id="body")
+        yield self.line
+        yield self.status
 
     def on_mount(self) -> None:
         """Start to read and to draw."""
@@ -129,15 +129,15 @@ class TopScreen(SessionActs):
 
     def _draw_lines(self, now: float) -> None:
         width, connection = self.size.width, self.feed.connection()
-        self._show("#header", header_cells(self.model, connection, width=width, now=now))
+        self._show(self._header, header_cells(self.model, connection, width=width, now=now))
         banner = banner_cells(
             self.model, connection, gone_since=self.feed.gone_since, width=width, now=now
         )
-        self._show("#banner", banner, is_optional=True)
-        self._show("#view", view_cells(self.model, width=width), is_optional=True)
-        self._show("#heading", self.list.heading())
+        self._show(self._banner, banner, is_optional=True)
+        self._show(self._view, view_cells(self.model, width=width), is_optional=True)
+        self._show(self._heading, self.list.heading())
         is_remark = time.monotonic() < self._remark_until
-        self._show("#status", fitted(self._remark, width) if is_remark else hint_cells(width))
+        self._show(self.status, fitted(self._remark, width) if is_remark else hint_cells(width))
         self.list.set_empty_text(self._empty_text(connection))
 
     def _empty_text(self, connection: Connection) -> str:
@@ -147,8 +147,7 @@ class TopScreen(SessionActs):
             return "No session matches the filter; esc removes it."
         return "No live sessions. `understudy new AGENT` creates one."
 
-    def _show(self, selector: str, cells: list[Cell], *, is_optional: bool = False) -> None:
-        widget = self.query_one(selector, Static)
+    def _show(self, widget: Static, cells: list[Cell], *, is_optional: bool = False) -> None:
         if is_optional:
             widget.display = bool(cells)
         text = cells_text(cells)
@@ -181,7 +180,7 @@ class TopScreen(SessionActs):
         self.details.display = both or self.pane == "details"
         self.transcript.display = both or self.pane == "transcript"
         self.inbox.display = self.pane == "inbox"
-        self.query_one("#panes").display = self.pane != "none"
+        self.panes.display = self.pane != "none"
         self._draw_panes()
 
     # The selected session ------------------------------------------------------------------
@@ -280,7 +279,7 @@ class TopScreen(SessionActs):
             self.inbox.show()
             self.inbox.focus()
         elif pane == "transcript":
-            self.query_one("#transcript-view").focus()
+            self.transcript.view.focus()
             self.mark_seen()
 
     def _set_pane(self, pane: Pane) -> None:
@@ -294,14 +293,14 @@ class TopScreen(SessionActs):
         elif self.inbox.display:
             self.inbox.focus()
         elif self.transcript.display:
-            self.query_one("#transcript-view").focus()
+            self.transcript.view.focus()
             self.mark_seen()
         elif self.details.display:
             self.details.focus()
 
     def action_back(self) -> None:
         """Leave the text, then the pane, then the filter."""
-        if self.query_one("#line").display:
+        if self.line.display:
             if self.line_kind == "filter":
                 self.model.set_filter("")
             self.close_line()
