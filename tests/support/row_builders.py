@@ -3,7 +3,7 @@
 from typing import Any
 
 from supervisor.core.ids import RequestId, SessionId, TurnId
-from supervisor.core.session_values import Phase
+from supervisor.core.session_values import Attention, Phase
 from supervisor.handles.session_rows import SessionRow, Snapshot
 from supervisor.sessions.inbox import PermissionRequest
 
@@ -58,6 +58,20 @@ def running_row(name: str, **changes: Any) -> SessionRow:
             **changes,
         },
     )
+
+
+def asking_row(name: str, **changes: Any) -> SessionRow:
+    """Return a session whose turn waits for a permission."""
+    asks = Attention("permission", None, NOW - 90, 1)
+    waiting = {"badge": "waiting-for-you", "attention": (asks,), "waiting_for": "person"}
+    return running_row(name, **{**waiting, **changes})
+
+
+def failed_row(name: str, **changes: Any) -> SessionRow:
+    """Return a stopped session whose last turn failed."""
+    failure = Attention("failed_turn", "exit code 137", NOW - 90, 1)
+    failed = {"badge": "failed", "phase": Phase.STOPPED, "attention": (failure,)}
+    return make_row(name, **{**failed, **changes})
 
 
 def make_request(name: str, session: str, **changes: Any) -> PermissionRequest:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import attrs
 
 from supervisor.cli.text_format import Cell, cell_width, format_age, truncate
+from supervisor.core.info import Need
 from supervisor.core.text import one_line
 
 from .top_layout import GroupLine, Line, SessionLine
-from .top_order import Entry, Grouping, Need, display_name, group_title
+from .top_order import Entry, Grouping, display_name, group_title
 
 if TYPE_CHECKING:
     from supervisor.handles.session_rows import SessionRow

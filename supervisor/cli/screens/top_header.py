@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from supervisor.cli.text_format import Cell, cell_width, format_age
+from supervisor.core.info import NEEDS
 from supervisor.core.text import one_line
 
 from .top_columns import NEED_STYLES, fitted
 from .top_model import TopModel
-from .top_order import NEEDS
 
 Connection: TypeAlias = Literal["connecting", "connected", "gone"]
 

@@ -12,7 +12,9 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from .top_order import NEED_RANKS, Entry, Grouping, Need, SortBy, group_key, group_of, sort_key
+from supervisor.core.info import Need
+
+from .top_order import NEED_RANKS, Entry, Grouping, SortBy, group_key, group_of, sort_key
 
 GROUP_PREFIX: Final = "group:"
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from supervisor.core.info import Need
 from supervisor.handles.session_rows import (
     RequestClosed,
     RequestOpened,
@@ -34,7 +35,6 @@ from .top_order import (
     URGENT,
     Entry,
     Grouping,
-    Need,
     SortBy,
     entered_at,
     group_of,

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
 
+from supervisor.core.info import NEEDS, Need, need_of
 from supervisor.handles.session_rows import SessionRow
 
-Need: TypeAlias = Literal["waiting", "hung", "failed", "finished", "running", "idle", "resting"]
-NEEDS: Final[tuple[Need, ...]] = get_args(Need)
+if TYPE_CHECKING:
+    from supervisor.core.info import Info
+
 NEED_RANKS: Final = {need: rank for rank, need in enumerate(NEEDS)}
 # Needs of a person; a stopped session with one of them stays on the list.
 URGENT: Final[frozenset[Need]] = frozenset({"waiting", "hung", "failed", "finished"})
@@ -28,19 +30,8 @@ SORTS: Final[tuple[SortBy, ...]] = get_args(SortBy)
 
 def need_of_row(row: SessionRow) -> Need:
     """Return the group of the session in `ps` and `top`."""
-    kinds = {one.kind for one in row.attention}
-    if row.badge in ("waiting-for-you", "waiting-for-auth"):
-        return "waiting"
-    if row.badge in ("hung", "unhealthy"):
-        return "hung"
-    if row.badge == "failed" or kinds:
-        return "failed"
-    if row.badge in ("running", "restarting"):
-        return "running"
-    outcome = row.last_outcome
-    if outcome is not None and outcome.seq > row.seen_seq:
-        return "finished"
-    return "idle" if row.badge == "idle" else "resting"
+    # A row has all that `need_of` reads, under the same names; a test compares them.
+    return need_of(cast("Info", row))
 
 
 @attrs.define(eq=False)

@@ -12,10 +12,9 @@ from supervisor.cli.screens.top_layout import GroupLine, SessionLine
 from supervisor.cli.screens.top_model import HOLD_SECONDS, RESORT_SECONDS, TopModel
 from supervisor.cli.screens.top_order import GROUPINGS, SORTS, Grouping, group_of
 from supervisor.core.ids import SessionId
+from supervisor.core.session_values import Attention, Phase
 from supervisor.handles.session_rows import SessionGone, SessionRow
-from tests.support.row_builders import make_row, running_row, snapshot
-
-WAITING: dict[str, Any] = {"badge": "waiting-for-you", "phase": "running"}
+from tests.support.row_builders import asking_row, failed_row, make_row, running_row, snapshot
 
 
 def model_of(*rows: SessionRow, grouping: Grouping = "need") -> TopModel:
@@ -36,7 +35,7 @@ def later(model: TopModel, now: float = 100.0) -> list[str]:
 
 
 def test_sessions_are_grouped_by_need_and_the_urgent_come_first() -> None:
-    model = model_of(make_row("calm"), running_row("busy"), make_row("asks", **WAITING))
+    model = model_of(make_row("calm"), running_row("busy"), asking_row("asks"))
 
     assert keys(model) == [
         "group:waiting", "s_asks", "group:running", "s_busy", "group:idle", "s_calm",
@@ -74,7 +73,7 @@ def test_lines_keep_their_places_while_the_user_acts() -> None:
     model = model_of(make_row("a"), make_row("b"))
     model.touch(10.0)
 
-    model.apply(make_row("b", **WAITING))
+    model.apply(asking_row("b"))
 
     assert not model.lay_out(10.0 + HOLD_SECONDS / 2)
     assert model.changed >= {"s_b"}
@@ -106,7 +105,7 @@ def test_a_folded_parent_shows_the_worst_need_below_it() -> None:
     model = model_of(
         make_row("top"),
         running_row("mid", parent="s_top", depth=1, **family),
-        make_row("low", parent="s_mid", depth=2, **family, **WAITING),
+        asking_row("low", parent="s_mid", depth=2, **family),
         grouping="tree",
     )
     model.select("s_low")
@@ -150,15 +149,15 @@ def test_a_filtered_tree_shows_the_parents_of_what_matches() -> None:
 def test_a_stopped_session_leaves_and_a_failed_one_stays() -> None:
     model = model_of(make_row("a"), make_row("b"), make_row("c"), grouping="flat")
 
-    model.apply(make_row("b", badge="stopped", phase="stopped"))
-    model.apply(make_row("c", badge="failed", phase="stopped"))
+    model.apply(make_row("b", badge="stopped", phase=Phase.STOPPED))
+    model.apply(failed_row("c"))
 
     assert later(model) == ["s_c", "s_a"]
 
 
 def test_the_next_urgent_session_is_found_below_and_then_from_the_top() -> None:
     model = model_of(
-        make_row("a", **WAITING), make_row("b", badge="hung"), running_row("c"), make_row("d")
+        asking_row("a"), make_row("b", badge="hung"), running_row("c"), make_row("d")
     )
     model.select("s_c")
 
@@ -196,7 +195,8 @@ rows = st.builds(
     lambda name, badge, parent, agent, tokens: make_row(
         name,
         badge=badge,
-        phase="stopped" if badge in ("failed", "stopped") else "idle",
+        phase=Phase.STOPPED if badge in ("failed", "stopped") else Phase.IDLE,
+        attention=(Attention("failed_turn", None, 0.0, 1),) if badge == "failed" else (),
         # A parent comes before its children in the alphabet, so that no cycle is made.
         parent=f"s_{parent}" if parent < name else None,
         agent=agent,

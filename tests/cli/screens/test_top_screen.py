@@ -18,15 +18,10 @@ from supervisor.core.records import Record
 from supervisor.core.scopes import ToolCall, TurnScope
 from supervisor.handles.session_rows import RequestClosed, SessionGone
 from tests.support.fake_daemon import FakeDaemon
-from tests.support.row_builders import make_request, make_row, running_row, snapshot
+from tests.support.row_builders import asking_row, make_request, make_row, running_row, snapshot
 
 # Every bound only ends a test that hangs.
 LONG_SECONDS = 20.0
-WAITING: dict[str, Any] = {
-    "badge": "waiting-for-you",
-    "turn_id": TurnId("t_asks"),
-    "waiting_for": "person",
-}
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07\u202eevil [red]x[/red] 日本語 " + "long " * 200
 
 
@@ -92,7 +87,7 @@ def on_screen(
 def daemon_with_family() -> FakeDaemon:
     return FakeDaemon(
         snapshot(
-            make_row("asks", **WAITING),
+            asking_row("asks"),
             running_row("works", children=1),
             running_row("helps", parent=SessionId("s_works"), depth=1),
             make_row("rests"),
@@ -323,8 +318,8 @@ def test_every_key_is_on_the_help_page() -> None:
 
 @pytest.mark.parametrize("keys", [(), ("t",), ("i",), ("x",), ("v",)])
 def test_hostile_text_is_harmless_on_every_pane(keys: tuple[str, ...]) -> None:
-    row = make_row(
-        "h", **WAITING, last_text=HOSTILE, title=HOSTILE, stop_detail=HOSTILE, tags=(HOSTILE,)
+    row = asking_row(
+        "h", last_text=HOSTILE, title=HOSTILE, stop_detail=HOSTILE, tags=(HOSTILE,)
     )
     row = attrs.evolve(row, name=HOSTILE, workspace=HOSTILE, agent=HOSTILE)
     request = make_request("h", "h", question=HOSTILE, input={HOSTILE: HOSTILE}, tool=HOSTILE)
