@@ -25,7 +25,7 @@ class FakeFeed:
     def __aiter__(self) -> "FakeFeed":
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> object:
         item = await self.items.get()
         if isinstance(item, Exception):
             raise item
@@ -35,7 +35,7 @@ class FakeFeed:
 class FakeDaemon:
     """Streams what the test sends; `asked` has every call as (name, session id, argument)."""
 
-    def __init__(self, *first: Any) -> None:
+    def __init__(self, *first: object) -> None:
         self.first = list(first)
         self.asked: list[tuple[Any, ...]] = []
         self.records: dict[str, list[Record]] = {}
@@ -55,7 +55,7 @@ class FakeDaemon:
             self.feed.items.put_nowait(item)
         yield self.feed
 
-    def send_items(self, *items: Any) -> None:
+    def send_items(self, *items: object) -> None:
         assert self.feed is not None
         for item in items:
             self.feed.items.put_nowait(item)
@@ -64,7 +64,7 @@ class FakeDaemon:
         self.is_there = False
         self.send_items(DaemonWentAway("the daemon has ended", hint="start it"))
 
-    def come_back(self, *first: Any) -> None:
+    def come_back(self, *first: object) -> None:
         self.is_there, self.first = True, list(first)
 
     def session(self, session_id: str) -> "FakeSession":
@@ -81,7 +81,7 @@ class FakeSession:
         self.id = session_id
         self._daemon = daemon
 
-    async def why(self) -> Any:
+    async def why(self) -> object:
         raise DaemonWentAway("nobody knows", hint="read the row")
 
     @asynccontextmanager
@@ -94,15 +94,15 @@ class FakeSession:
     async def seen(self, seq: int) -> None:
         self._daemon.asked.append(("seen", self.id, seq))
 
-    async def send(self, text: str) -> Any:
+    async def send(self, text: str) -> object:
         self._daemon.asked.append(("send", self.id, text))
         return SimpleNamespace(status="queued", position=0)
 
-    async def steer(self, text: str) -> Any:
+    async def steer(self, text: str) -> object:
         self._daemon.asked.append(("steer", self.id, text))
         return SimpleNamespace(status="staged", position=None)
 
-    async def interrupt(self, scope: Any, reason: str | None = None) -> InterruptReport:
+    async def interrupt(self, scope: object, reason: str | None = None) -> InterruptReport:
         self._daemon.asked.append(("interrupt", self.id, scope))
         return InterruptReport(str(scope), matched=1, stopped=1, ladder_step="ask", seconds=0.2)
 

@@ -6,11 +6,12 @@ from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.session_values import Attention, Phase
 from supervisor.handles.session_rows import SessionRow, Snapshot
 from supervisor.sessions.inbox import PermissionRequest
+from supervisor.store.pending import StoreState
 
 NOW = 1_000_000.0
 
 
-def make_row(name: str, **changes: Any) -> SessionRow:
+def make_row(name: str, **changes: Any) -> SessionRow:  # noqa: ANN401 - fields of the row
     """Return an idle session whose id is `s_` and its name."""
     values: dict[str, Any] = {
         "id": SessionId(f"s_{name}"),
@@ -45,7 +46,7 @@ def make_row(name: str, **changes: Any) -> SessionRow:
     return SessionRow(**{**values, **changes})
 
 
-def running_row(name: str, **changes: Any) -> SessionRow:
+def running_row(name: str, **changes: Any) -> SessionRow:  # noqa: ANN401 - fields of the row
     """Return a session with a running turn."""
     return make_row(
         name,
@@ -60,21 +61,21 @@ def running_row(name: str, **changes: Any) -> SessionRow:
     )
 
 
-def asking_row(name: str, **changes: Any) -> SessionRow:
+def asking_row(name: str, **changes: Any) -> SessionRow:  # noqa: ANN401 - fields of the row
     """Return a session whose turn waits for a permission."""
     asks = Attention("permission", None, NOW - 90, 1)
     waiting = {"badge": "waiting-for-you", "attention": (asks,), "waiting_for": "person"}
     return running_row(name, **{**waiting, **changes})
 
 
-def failed_row(name: str, **changes: Any) -> SessionRow:
+def failed_row(name: str, **changes: Any) -> SessionRow:  # noqa: ANN401 - fields of the row
     """Return a stopped session whose last turn failed."""
     failure = Attention("failed_turn", "exit code 137", NOW - 90, 1)
     failed = {"badge": "failed", "phase": Phase.STOPPED, "attention": (failure,)}
     return make_row(name, **{**failed, **changes})
 
 
-def make_request(name: str, session: str, **changes: Any) -> PermissionRequest:
+def make_request(name: str, session: str, **changes: Any) -> PermissionRequest:  # noqa: ANN401 - fields of the row
     """Return a request of the session with that name."""
     values: dict[str, Any] = {
         "id": RequestId(f"r_{name}"),
@@ -92,5 +93,9 @@ def make_request(name: str, session: str, **changes: Any) -> PermissionRequest:
 def snapshot(*rows: SessionRow, requests: tuple[PermissionRequest, ...] = ()) -> Snapshot:
     """Return the first item of a feed."""
     return Snapshot(
-        position=1, rows=rows, requests=requests, store=None, daemon_started_at=NOW - 3600
-    )  # type: ignore[arg-type]
+        position=1,
+        rows=rows,
+        requests=requests,
+        store=StoreState(),
+        daemon_started_at=NOW - 3600,
+    )

@@ -170,8 +170,7 @@ class SessionActs(Screen[None]):
         scopes = scope_choices(entry, calls, self.model.entries, now=self.now())
         by_key = {str(place + 1): scope for place, scope in enumerate(scopes)}
         choices = [
-            Choice(key, scope.title, scope.hits, scope.is_possible)
-            for key, scope in by_key.items()
+            Choice(key, scope.title, scope.hits, scope.is_possible) for key, scope in by_key.items()
         ]
 
         def chosen(key: str | None) -> None:

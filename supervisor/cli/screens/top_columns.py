@@ -6,7 +6,7 @@ Rule 2: colour is never alone: the word says the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -102,15 +102,15 @@ def choose_columns(
 
     What the user has added comes before the columns that the width allows.
     """
-    wanted = ["name", *(name for name in OPTIONAL if name in added)]
+    wanted: list[ColumnName] = ["name", *(name for name in OPTIONAL if name in added)]
     wanted += [name for name in _PRIORITY if name not in hidden and name not in wanted]
     left = width - _MARK_WIDTH
-    chosen: dict[str, int] = {}
+    chosen: dict[ColumnName, int] = {}
     for name in wanted:
-        needed = _BY_NAME[name].width + _GAP  # type: ignore[index]
+        needed = _BY_NAME[name].width + _GAP
         kept = 0 if name in added or name in _PRIORITY[:_BASIC] else _ROOM_TO_SPEAK
         if needed + kept <= left or name == "name":
-            chosen[name] = _BY_NAME[name].width  # type: ignore[index]
+            chosen[name] = _BY_NAME[name].width
             left -= needed
     more_for_name = left if "said" not in chosen else left // 2
     chosen["name"] += max(0, min(more_for_name, _MAX_NAME_WIDTH - chosen["name"]))
@@ -149,8 +149,10 @@ def line_cells(
     for name, width in widths.items():
         if name == "said":
             cell = said_cell(entry, line, request)
+        elif name == "name":
+            cell = Cell(_tree_name(line, entry.row), "bold" if entry.need == "waiting" else None)
         else:
-            cell = _column_cell(name, line, entry, now)
+            cell = _CELLS[name](entry, now)
         is_dim = line.is_context or entry.is_leaving or not entry.matches
         right = _BY_NAME[name].is_right_aligned
         # The name is one line already, and begins with the place in the tree.
@@ -173,31 +175,18 @@ def _group_cells(line: GroupLine, grouping: Grouping) -> list[Cell]:
     return [Cell(f"{mark} {title}", bold), Cell(f"  {line.count}", "dim")]
 
 
-def _column_cell(name: ColumnName, line: SessionLine, entry: Entry, now: float) -> Cell:  # noqa: PLR0911 - one return per column
-    row = entry.row
-    match name:
-        case "name":
-            return Cell(_tree_name(line, row), "bold" if entry.need == "waiting" else None)
-        case "state":
-            return state_cell(entry)
-        case "for":
-            return Cell(format_age(now - entry.since), "dim")
-        case "agent":
-            return Cell(row.agent, None)
-        case "queue":
-            return Cell(str(row.queued) if row.queued else "", "cyan")
-        case "tokens":
-            return Cell(format_count(row.tokens), "dim")
-        case "cost":
-            return Cell(format_cost(row.cost), "dim")
-        case "budget":
-            return budget_cell(row)
-        case "folder":
-            return Cell(PurePath(row.workspace).name if row.workspace else "", "dim")
-        case "tags":
-            return Cell(",".join(row.tags), "dim")
-        case "id":
-            return Cell(row.id, "dim")
+_CELLS: Final[Mapping[ColumnName, Callable[[Entry, float], Cell]]] = {
+    "state": lambda entry, _: state_cell(entry),
+    "for": lambda entry, now: Cell(format_age(now - entry.since), "dim"),
+    "agent": lambda entry, _: Cell(entry.row.agent),
+    "queue": lambda entry, _: Cell(str(entry.row.queued or ""), "cyan"),
+    "tokens": lambda entry, _: Cell(format_count(entry.row.tokens), "dim"),
+    "cost": lambda entry, _: Cell(format_cost(entry.row.cost), "dim"),
+    "budget": lambda entry, _: budget_cell(entry.row),
+    "folder": lambda entry, _: Cell(PurePath(entry.row.workspace or "").name, "dim"),
+    "tags": lambda entry, _: Cell(",".join(entry.row.tags), "dim"),
+    "id": lambda entry, _: Cell(entry.row.id, "dim"),
+}
 
 
 def _tree_name(line: SessionLine, row: SessionRow) -> str:
@@ -233,11 +222,9 @@ def said_cell(entry: Entry, line: SessionLine, request: PermissionRequest | None
         return Cell(f"{request.tool}: {request.question}", "yellow")
     if entry.need in ("waiting", "hung", "failed") and row.attention and row.attention[0].detail:
         return Cell(str(row.attention[0].detail), "yellow")
-    if row.stop_detail or row.stop_reason:
-        return Cell(row.stop_detail or row.stop_reason or "", "dim")
     if row.waiting_for and entry.need in ("waiting", "hung"):
         return Cell(f"waits for {row.waiting_for}", "yellow")
-    return Cell(row.last_text or "", "dim")
+    return Cell(row.stop_detail or row.stop_reason or row.last_text or "", "dim")
 
 
 def budget_cell(row: SessionRow) -> Cell:

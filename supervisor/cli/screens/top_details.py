@@ -42,9 +42,7 @@ def details_lines(
     lines = [_title_line(entry)]
     if entry.is_deleted:
         lines.append([Cell("This session is gone; move to another line.", "yellow")])
-    lines += [
-        _line("needs", one_line(_attention_text(one, now)), "red") for one in row.attention
-    ]
+    lines += [_line("needs", one_line(_attention_text(one, now)), "red") for one in row.attention]
     lines += _why_lines(row, why, entries, now)
     if row.last_outcome is not None:
         lines.append(_outcome_line(row.last_outcome, now))

@@ -17,14 +17,9 @@ from supervisor.cli.text_format import Cell, cell_width
 
 from .styled_text import lines_text
 
-
 _MIN_WIDTH: Final = 40
 # The border and the padding of a dialog.
 _FRAME_WIDTH: Final = 4
-
-
-def _plain(cell: Cell | str) -> str:
-    return cell if isinstance(cell, str) else cell.text
 
 
 @attrs.frozen
@@ -58,7 +53,7 @@ class ChoiceDialog(ModalScreen[str | None]):
         """Show the question, then one line for each answer."""
         width = max((len(choice.label) for choice in self._choices), default=0)
         title = [Cell(self._title, "bold red" if self._is_grave else "bold")]
-        lines: list[list[Cell | str]] = []
+        lines: list[list[Cell]] = []
         for choice in self._choices:
             style = None if choice.is_possible else "dim"
             key_style = "bold cyan" if choice.is_possible else "dim"
@@ -69,7 +64,7 @@ class ChoiceDialog(ModalScreen[str | None]):
                     Cell(choice.detail, "dim" if choice.label else style),
                 ]
             )
-        widest = max(cell_width("".join(_plain(cell) for cell in line)) for line in [title, *lines])
+        widest = max(sum(cell_width(cell.text) for cell in line) for line in [title, *lines])
         with VerticalScroll(id="box") as box:
             box.styles.width = min(self.app.size.width, max(_MIN_WIDTH, widest + _FRAME_WIDTH))
             yield Static(lines_text([title], is_wrapped=True))

@@ -51,9 +51,7 @@ def view_cells(model: TopModel, *, width: int) -> list[Cell]:
         parts.append("reversed")
     cells = [Cell(", ".join(parts), "cyan")] if parts else []
     if model.row_filter.text:
-        shown = sum(
-            entry.matches and not entry.is_leaving for entry in model.entries.values()
-        )
+        shown = sum(entry.matches and not entry.is_leaving for entry in model.entries.values())
         gap = _GAP if cells else ""
         cells.append(Cell(f"{gap}filter: {one_line(model.row_filter.text)}", "yellow"))
         cells.append(Cell(f"{_GAP}{shown} of {model.counts.total()}", "dim"))

@@ -149,7 +149,9 @@ def _input_lines(request: PermissionRequest) -> list[str]:
     """Return the input of the tool, one line for each argument, long text in its own lines."""
     lines = []
     for name, value in (request.input or {}).items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        text = (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        )
         first, *rest = printable(text).split("\n")
         lines += [f"{one_line(name)}: {first}", *(f"    {line}" for line in rest)]
     text = "\n".join(lines)

@@ -41,7 +41,9 @@ KEY_FAMILIES: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         "Look",
         (
             Key(("enter",), "open", "open the session: its live transcript and input", "open"),
-            Key(("slash",), "filter", "filter: words, agent: tag: badge: workspace:", "filter", "/"),
+            Key(
+                ("slash",), "filter", "filter: words, agent: tag: badge: workspace:", "filter", "/"
+            ),
             Key(("d",), "show_pane('details')", "details of the selected session; again: hide"),
             Key(("t",), "show_pane('transcript')", "its transcript; marks it as seen"),
             Key(("i",), "show_pane('inbox')", "the questions that wait for you", "inbox"),
@@ -58,7 +60,9 @@ KEY_FAMILIES: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         (
             Key(("m",), "send", "send a message: starts a turn, or is queued", "message"),
             Key(("s",), "steer", "steer the running turn", "steer"),
-            Key(("x",), "interrupt", "interrupt a tool call, the turn, session or tree", "interrupt"),
+            Key(
+                ("x",), "interrupt", "interrupt a tool call, the turn, session or tree", "interrupt"
+            ),
             Key(("X",), "stop", "stop it, after a question", "stop"),
             Key(("r",), "resume", "start it again after a stop"),
         ),
@@ -74,7 +78,18 @@ KEY_FAMILIES: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
 )
 KEYS: Final = tuple(key for _, keys in KEY_FAMILIES for key in keys)
 # The hints of the last line, the most useful first.
-_HINTS: Final = ("help", "open", "message", "steer", "interrupt", "inbox", "filter", "next", "stop", "quit")
+_HINTS: Final = (
+    "help",
+    "open",
+    "message",
+    "steer",
+    "interrupt",
+    "inbox",
+    "filter",
+    "next",
+    "stop",
+    "quit",
+)
 _KEY_WIDTH: Final = 12
 
 

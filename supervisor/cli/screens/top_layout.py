@@ -98,9 +98,7 @@ def lay_out(
         if view.grouping != "flat":
             lines.append(GroupLine(key, name, len(members), is_folded))
         lines += [
-            SessionLine(member.id)
-            for member in members
-            if not is_folded or member.id == selected
+            SessionLine(member.id) for member in members if not is_folded or member.id == selected
         ]
     return Layout.of(lines)
 
@@ -154,9 +152,7 @@ def _with_ancestors(entries: Mapping[str, Entry], shown: AbstractSet[str]) -> se
     return kept
 
 
-def _depth_first(
-    children: Mapping[str | None, list[Entry]], view: View
-) -> list[tuple[Entry, int]]:
+def _depth_first(children: Mapping[str | None, list[Entry]], view: View) -> list[tuple[Entry, int]]:
     # Not recursive: a tree may be deeper than the stack.
     order = []
     waiting = [(entry, 0) for entry in reversed(_sorted(children.get(None, []), view))]

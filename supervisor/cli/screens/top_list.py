@@ -168,7 +168,11 @@ class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
     def fold_or_leave(self) -> None:
         """Fold the selected line; if it cannot be folded, select what contains it."""
         key = self.model.selected
-        line = None if self.model.selected_index is None else self.model.lines[self.model.selected_index]
+        line = (
+            None
+            if self.model.selected_index is None
+            else self.model.lines[self.model.selected_index]
+        )
         if key is None or line is None:
             return
         is_open = not line.is_folded if isinstance(line, GroupLine) else line.fold == "open"

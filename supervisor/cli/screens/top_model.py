@@ -307,7 +307,7 @@ class TopModel:
 
     def toggle_fold(self, key: str | None = None) -> None:
         """Fold or unfold a group or the part of a tree below a session; None: the selected one."""
-        place = self.layout.index.get(self.selected if key is None else key or "", -1)
+        place = self.layout.index.get(key or self.selected or "", -1)
         if place < 0:
             return
         line = self.lines[place]
@@ -315,7 +315,7 @@ class TopModel:
         self.set_fold(line.key, is_folded=not is_folded)
 
     def set_fold(self, key: str, *, is_folded: bool) -> None:
-        """Fold or unfold; a selected line that disappears passes the selection to the folded one."""
+        """Fold or unfold; if that hides the selected line, select the folded one."""
         folded = self.view.folded
         self.view = attrs.evolve(self.view, folded=folded | {key} if is_folded else folded - {key})
         if is_folded and self.selected in self._keys_below(key):

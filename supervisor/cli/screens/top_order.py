@@ -124,7 +124,10 @@ def sort_key(entry: Entry, by: SortBy, grouping: Grouping) -> SortKey:
     """Return the key of an entry inside its group, or among its siblings."""
     if grouping == "tree" and by == "need":
         # A tree keeps its place whatever happens in it; a folded parent shows what does.
-        return (-entry.row.created_at if entry.row.parent is None else entry.row.created_at, entry.id)
+        return (
+            -entry.row.created_at if entry.row.parent is None else entry.row.created_at,
+            entry.id,
+        )
     return _SORT_KEYS[by](entry)
 
 

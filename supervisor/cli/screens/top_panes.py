@@ -139,9 +139,7 @@ class InboxPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def show(self) -> None:
         """Show the questions as they are now."""
         self.inbox.update(self._model.requests)
-        lines = inbox_lines(
-            self.inbox, self._model.requests, self._model.entries, now=time.time()
-        )
+        lines = inbox_lines(self.inbox, self._model.requests, self._model.entries, now=time.time())
         self._text.update(lines_text(lines, is_wrapped=True))
 
     def move(self, by: int) -> None:

@@ -1,7 +1,5 @@
 """The lines and the selection of `top`, without a terminal."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from supervisor.cli.screens.top_filter import parse_filter
 from supervisor.cli.screens.top_layout import GroupLine, SessionLine
 from supervisor.cli.screens.top_model import HOLD_SECONDS, RESORT_SECONDS, TopModel
-from supervisor.cli.screens.top_order import GROUPINGS, SORTS, Grouping, group_of
+from supervisor.cli.screens.top_order import GROUPINGS, SORTS, Grouping, SortBy, group_of
 from supervisor.core.ids import SessionId
 from supervisor.core.session_values import Attention, Phase
 from supervisor.handles.session_rows import SessionGone, SessionRow
@@ -133,9 +131,7 @@ def test_a_selected_session_stays_visible_when_it_enters_a_folded_group() -> Non
 
 
 def test_a_filtered_tree_shows_the_parents_of_what_matches() -> None:
-    model = model_of(
-        make_row("top"), make_row("low", parent="s_top", tags=("x",)), grouping="tree"
-    )
+    model = model_of(make_row("top"), make_row("low", parent="s_top", tags=("x",)), grouping="tree")
     model.select("s_low")
     model.set_filter("tag:x")
     model.lay_out(1.0)
@@ -156,9 +152,7 @@ def test_a_stopped_session_leaves_and_a_failed_one_stays() -> None:
 
 
 def test_the_next_urgent_session_is_found_below_and_then_from_the_top() -> None:
-    model = model_of(
-        asking_row("a"), make_row("b", badge="hung"), running_row("c"), make_row("d")
-    )
+    model = model_of(asking_row("a"), make_row("b", badge="hung"), running_row("c"), make_row("d"))
     model.select("s_c")
 
     found = [model.selected for _ in range(3) if model.select_urgent()]
@@ -232,7 +226,7 @@ class CalmList(RuleBasedStateMachine):
         self.model.apply(snapshot(*rows))
 
     @rule(grouping=st.sampled_from(GROUPINGS), sort=st.sampled_from(SORTS))
-    def arrange(self, grouping: Grouping, sort: Any) -> None:
+    def arrange(self, grouping: Grouping, sort: SortBy) -> None:
         self.model.set_view(grouping=grouping, sort=sort)
         self.chosen = self.model.selected
 
