@@ -59,7 +59,7 @@ class TranscriptView(ScrollView, can_focus=True):
         self,
         *,
         name: str | None = None,
-        id: str | None = None,
+        id: str | None = None,  # noqa: A002 - of Textual
         classes: str | None = None,
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
