@@ -49,6 +49,19 @@ def run_async(screen: Screen, work: Callable[[], Awaitable[int | None]]) -> int:
             raise _unwrapped(group) from None
 
 
+def run_on_asyncio(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    """Run the work of a full screen on asyncio and return its exit code (None is 0).
+
+    On a full screen Ctrl-C is a key; before and after, it raises `KeyboardInterrupt`.
+    """
+    with ExitOnInterrupt():
+        import asyncio  # noqa: PLC0415 - late
+
+    with warnings_on_screen(screen):
+        code = asyncio.run(work())
+    return OK if code is None else code
+
+
 def run_reading(
     screen: Screen, state: str | None, work: Callable[[], Coroutine[Any, Any, int | None]]
 ) -> int:

@@ -29,6 +29,7 @@ FAMILIES: Final = (
             ("ps", "commands.ps:ps", "List sessions."),
             ("tree", "commands.ps:tree", "Show the tree of sessions and their badges."),
             ("top", "commands.top:top", "Watch all sessions live."),
+            ("attach", "commands.attach:attach", "Sit down at a session."),
             ("show", "commands.show:show", "Show the details of a session."),
             ("log", "commands.log:log", "Print what happened in a session."),
             ("watch", "commands.log:watch", "Print a session as it goes on."),

@@ -22,6 +22,7 @@ EXAMPLES: Final = {
     "tree": ("understudy tree", "understudy tree builder"),
     "top": ("understudy top", "understudy top --every 0.5"),
     "show": ("understudy show builder", "understudy show _42 --transcript"),
+    "attach": ("understudy attach builder",),
     "log": (
         "understudy log builder",
         "understudy log builder --last 20",
