@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -11,6 +12,11 @@ from supervisor.cli.async_runner import run_on_asyncio
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import find_session, open_target
+
+from .slash import run_slash_command
+
+if TYPE_CHECKING:
+    from supervisor.client import RemoteSession, RemoteSupervisor
 
 
 @click.command()
@@ -44,5 +50,10 @@ async def _attach(screen: Screen, session: str) -> None:
         found = await find_session(sup, session)
         from supervisor.cli.screens.attach_app import AttachApp  # noqa: PLC0415 - slow to import
 
-        await AttachApp(sup, found).run_async()  # type: ignore[arg-type]  # they are remote
+        app = AttachApp(
+            cast("RemoteSupervisor", sup),
+            cast("RemoteSession", found),
+            slash_commands=run_slash_command,
+        )
+        await app.run_async()
         screen.note(f"Left {session}, which goes on. `understudy attach {session}` comes back.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -79,12 +79,16 @@ class AttachScreen(Screen[None]):
         session: RemoteSession,
         *,
         slash_commands: SlashCommands | None = None,
+        greeting: str = "",
+        after_leaving: Literal["goes on", "ends"] = "goes on",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._sup = sup
         self._session = session
         self._slash_commands = slash_commands
+        self._greeting = greeting
+        self._after_leaving = after_leaving
         self._clock = clock
         self.transcript = TranscriptView()
         self.panel = RequestPanel(clock=clock)
@@ -113,6 +117,7 @@ class AttachScreen(Screen[None]):
         """Begin to read the session."""
         self.transcript.can_focus = False
         self.input.focus()
+        self._say(self._greeting)
         self._draw_state()
         self.run_worker(self._read_feed(), group="feed")
         self.set_interval(0.5, self._check_connection)
@@ -300,7 +305,7 @@ class AttachScreen(Screen[None]):
             self.action_leave()
             return
         self._leaves_until = self._clock() + _LEAVE_SECONDS
-        self._say("Press Ctrl-C again to leave; the session goes on.", "yellow")
+        self._say(f"Press Ctrl-C again to leave; the session {self._after_leaving}.", "yellow")
         self.run_worker(self._interrupt(), group="interrupt")
 
     async def _interrupt(self) -> None:

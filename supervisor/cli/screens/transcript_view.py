@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from time import monotonic
 from typing import ClassVar, Final, Literal
 
 from rich.segment import Segment
@@ -76,6 +77,7 @@ class TranscriptView(ScrollView, can_focus=True):
         # The first block to lay out again; None if all are laid out.
         self._stale_from: int | None = None
         self._is_frame_due = False
+        self._drawn_at = 0.0
         self._follows_end = True
         self._shown_seq = 0
 
@@ -144,12 +146,18 @@ class TranscriptView(ScrollView, can_focus=True):
     # Layout -------------------------------------------------------------------------------
 
     def _request_frame(self) -> None:
-        if not self._is_frame_due and self.is_attached:
-            self._is_frame_due = True
-            self.set_timer(_FRAME_SECONDS, self._draw_frame)
+        if self._is_frame_due or not self.is_attached:
+            return
+        self._is_frame_due = True
+        wait = self._drawn_at + _FRAME_SECONDS - monotonic()
+        if wait > 0.0:
+            self.set_timer(wait, self._draw_frame)
+        else:
+            self.call_later(self._draw_frame)
 
     def _draw_frame(self) -> None:
         self._is_frame_due = False
+        self._drawn_at = monotonic()
         self._lay_out()
 
     def _lay_out_all(self) -> None:
