@@ -116,6 +116,7 @@ LOOKING = [
     ["show", "name"],
     ["show", "name", "--transcript"],
     ["log", "name"],
+    ["log", "name", "--records"],
     ["search", "said"],
     ["replay", "name", "--at", "5"],
     ["repair", "name"],

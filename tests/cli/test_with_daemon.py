@@ -36,7 +36,8 @@ def test_a_session_continues_between_commands(call: Caller, daemon: subprocess.P
 
     assert call("send", "bob", "hello", "--wait").out == "hello\n"
     assert [info["id"] for info in call("ps", "--json").json["items"]] == [made]
-    assert "agent_text" in call("log", "bob").out
+    assert "> hello\nhello\n── completed" in call("log", "bob").out
+    assert "agent_text" in call("log", "bob", "--records").out
     assert call("search", "hello", "--json").json["items"]
     assert "bob" in call("tree").out
     assert "1 of 1 sessions live" in call("top").out
@@ -102,21 +103,24 @@ def test_watch_starts_with_the_last_records(
     for text in ("first", "second", "third"):
         call("send", "bob", f"say {text}", "--wait")
 
-    with on_a_terminal("watch", *whom, "--last", "3") as terminal:
+    with on_a_terminal("watch", *whom, "--records", "--last", "3") as terminal:
         seen = terminal.see("turn_ended")
         terminal.press_ctrl_c()
         assert terminal.end() == 130
     assert "third" in seen
     assert "second" not in seen
 
-    with on_a_terminal("watch", *whom, "--after", "0") as terminal:
+    with on_a_terminal("watch", *whom, "--records", "--after", "0") as terminal:
         terminal.see("third")
         assert "session_created" in terminal.seen
 
 
 def test_top_shows_sessions_and_sends_inputs(call: Caller, daemon: subprocess.Popen[str]) -> None:
     call("new", "scripted", "--name", "bob")
-    with on_a_terminal("watch", "bob") as watching, on_a_terminal("top", "--every", "0.1") as top:
+    with (
+        on_a_terminal("watch", "bob", "--records") as watching,
+        on_a_terminal("top", "--every", "0.1") as top,
+    ):
         watching.see("session_started")
         top.see("bob")
         top.type("m")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from time import monotonic
 from typing import ClassVar, Final, Literal
 
 from rich.segment import Segment
@@ -36,12 +37,15 @@ class TranscriptView(ScrollView, can_focus=True):
     """The transcript of one session."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "scroll_up", show=False),
-        Binding("down", "scroll_down", show=False),
-        Binding("pageup", "page_up", show=False),
-        Binding("pagedown", "page_down", show=False),
-        Binding("home", "scroll_home", show=False),
-        Binding("end", "scroll_end", show=False),
+        Binding(key, f"scroll_by_key('{how}')", show=False)
+        for key, how in (
+            ("up", "up"),
+            ("down", "down"),
+            ("pageup", "page_up"),
+            ("pagedown", "page_down"),
+            ("home", "home"),
+            ("end", "end"),
+        )
     ]
     DEFAULT_CSS = "TranscriptView { height: 1fr; scrollbar-size-vertical: 1; }"
 
@@ -59,7 +63,7 @@ class TranscriptView(ScrollView, can_focus=True):
         self,
         *,
         name: str | None = None,
-        id: str | None = None,
+        id: str | None = None,  # noqa: A002 - of Textual
         classes: str | None = None,
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
@@ -73,6 +77,7 @@ class TranscriptView(ScrollView, can_focus=True):
         # The first block to lay out again; None if all are laid out.
         self._stale_from: int | None = None
         self._is_frame_due = False
+        self._drawn_at = 0.0
         self._follows_end = True
         self._shown_seq = 0
 
@@ -105,6 +110,34 @@ class TranscriptView(ScrollView, can_focus=True):
         self.thoughts = "folded" if self.thoughts == "whole" else "whole"
         self._lay_out_all()
 
+    def follow_end(self) -> None:
+        """Scroll to the end, and follow it."""
+        self._follows_end = True
+        self.scroll_end(animate=False, force=True)
+        self._say_shown()
+
+    def action_scroll_by_key(self, how: str) -> None:
+        """Scroll as `scroll_by_key` does."""
+        self.scroll_by_key(how)
+
+    def scroll_by_key(self, how: str) -> None:
+        """Scroll by `up`, `down`, `page_up`, `page_down`, or to `home` or `end`, at once."""
+        if how == "end":
+            self.follow_end()
+        elif how == "home":
+            self.scroll_home(animate=False)
+        else:
+            page = max(1, self.scrollable_content_region.height - 1)
+            lines = {"up": -1, "down": 1, "page_up": -page, "page_down": page}[how]
+            self.scroll_relative(y=lines, animate=False)
+        if how in ("up", "page_up", "home") and self.scroll_offset.y == 0:
+            self.post_message(self.ReachedStart())
+
+    @property
+    def shown_seq(self) -> int:
+        """The number of the last record whose end was on the screen."""
+        return self._shown_seq
+
     @property
     def follows_end(self) -> bool:
         """True if new text scrolls the view."""
@@ -113,12 +146,18 @@ class TranscriptView(ScrollView, can_focus=True):
     # Layout -------------------------------------------------------------------------------
 
     def _request_frame(self) -> None:
-        if not self._is_frame_due and self.is_attached:
-            self._is_frame_due = True
-            self.set_timer(_FRAME_SECONDS, self._draw_frame)
+        if self._is_frame_due or not self.is_attached:
+            return
+        self._is_frame_due = True
+        wait = self._drawn_at + _FRAME_SECONDS - monotonic()
+        if wait > 0.0:
+            self.set_timer(wait, self._draw_frame)
+        else:
+            self.call_later(self._draw_frame)
 
     def _draw_frame(self) -> None:
         self._is_frame_due = False
+        self._drawn_at = monotonic()
         self._lay_out()
 
     def _lay_out_all(self) -> None:
@@ -154,6 +193,11 @@ class TranscriptView(ScrollView, can_focus=True):
     def _lines_of(self, block: Block) -> list[Line]:
         return block_lines(block, self._layout_width, thoughts=self.thoughts)
 
+    def on_mouse_scroll_up(self) -> None:
+        """Ask for older records when the wheel is turned at the first line."""
+        if self.scroll_offset.y == 0:
+            self.post_message(self.ReachedStart())
+
     def on_resize(self) -> None:
         """Lay out everything for the new width."""
         if self.scrollable_content_region.width != self._layout_width:
@@ -184,8 +228,6 @@ class TranscriptView(ScrollView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         if self.is_attached and old_value != new_value:
             self._follows_end = self.scroll_offset.y >= self.max_scroll_y
-            if new_value <= 0 and new_value < old_value:
-                self.post_message(self.ReachedStart())
             self._say_shown()
 
     def _say_shown(self) -> None:

@@ -12,24 +12,11 @@ import attrs
 
 from supervisor.core.records import Record
 
-from .blocks import Block, CallBlock, ChildBlock, Mood, NoteBlock, PlanBlock
+from .blocks import Block, CallBlock, ChildBlock, PlanBlock
 from .brief_text import brief, call_about, first_line, plan_entries
+from .notes import NOTE_KINDS, record_note
 
 Keyed: TypeAlias = tuple[str | None, Block]
-
-_MOODS: Final[Mapping[str, Mood]] = {"plain": "plain", "good": "good", "bad": "notice"}
-_BAD_KINDS: Final = frozenset({"stalled", "spawn_refused"})
-_MAX_NOTE_CHARACTERS: Final = 2_000
-_VERDICTS: Final[Mapping[str, str]] = {
-    "timed_out": "the turn took too long and is interrupted",
-    "stalled": "the turn has stalled and is interrupted",
-    "restart": "the turn is interrupted, and its agent restarts",
-}
-_INPUT_ENDS: Final[Mapping[str, str]] = {
-    "cancelled": "an input was cancelled",
-    "expired": "an input expired before it ran",
-    "failed": "an input may not have arrived",
-}
 
 
 class WorkBlocks:
@@ -51,12 +38,10 @@ class WorkBlocks:
                 yield self._start_child(record)
             case "child_ended":
                 yield from self._end_child(record)
-            case "input_settled":
-                yield from _input_note(record, input_text)
-            case "session_changed" | "session_cleared" | "warning":
-                yield from _own_note(record)
             case _:
-                yield from _note(record)
+                note = record_note(record, input_text=input_text)
+                if note is not None:
+                    yield _interrupt_key(record), note
 
     def end_turn(self) -> Iterator[Keyed]:
         """Yield the calls that have no end, because their turn is over."""
@@ -162,24 +147,6 @@ def _child_label(body: Mapping[str, Any]) -> str:
     return f"{name} ({agent})" if name else agent
 
 
-# Notes ----------------------------------------------------------------------------------------
-
-
-def _note(record: Record) -> Iterator[Keyed]:
-    """Yield the sentence for the record, in the words of exports."""
-    from supervisor.store.export.items import record_note  # noqa: PLC0415 - slow to import
-
-    note = record_note(record)
-    if note is None:
-        return
-    text = brief(note.text)
-    text = text[:1].lower() + text[1:]
-    detail = brief(note.detail, _MAX_NOTE_CHARACTERS)
-    mood = "bad" if record.kind in _BAD_KINDS else _MOODS[note.tone]
-    said = NoteBlock(record.turn_id, record.at, f"{text}: {detail}" if detail else text, mood)
-    yield _interrupt_key(record), said
-
-
 def _interrupt_key(record: Record) -> str | None:
     """Return the key of an interrupt, whose next step takes the place of the one before."""
     if record.kind != "interrupted":
@@ -188,30 +155,7 @@ def _interrupt_key(record: Record) -> str | None:
     return f"interrupt {body.get('scope')} {record.turn_id} {body.get('call_id')}"
 
 
-def _input_note(record: Record, text: str) -> Iterator[Keyed]:
-    said = _INPUT_ENDS.get(str(record.body.get("outcome")))
-    if said is not None:
-        parts = (said, brief(record.body.get("detail")), text)
-        yield None, NoteBlock(record.turn_id, record.at, ": ".join(filter(None, parts)), "notice")
-
-
-def _own_note(record: Record) -> Iterator[Keyed]:
-    """Yield a note for a record that exports show in another way."""
-    body = record.body
-    said: list[str | None] = []
-    if record.kind == "session_cleared":
-        said.append("the conversation was cleared: the agent has no earlier context")
-    elif record.kind == "warning":
-        said.append(f"warning: {brief(body.get('text'), _MAX_NOTE_CHARACTERS)}")
-    else:
-        said.append(_VERDICTS.get(str(body.get("verdict"))))
-        auth = brief(body.get("auth"))
-        said.append(f"the agent waits for a login ({auth})" if auth else None)
-    for text in filter(None, said):
-        yield None, NoteBlock(record.turn_id, record.at, text, "notice")
-
-
-# Kinds whose records are shown as such blocks.
+# Kinds of records that are shown as such blocks.
 WORK_KINDS: Final = (
     "tool_call",
     "tool_update",
@@ -219,18 +163,5 @@ WORK_KINDS: Final = (
     "plan",
     "child_started",
     "child_ended",
-    "spawn_refused",
-    "input_settled",
-    "session_changed",
-    "session_cleared",
-    "session_resumed",
-    "session_stopped",
-    "session_archived",
-    "agent_restarting",
-    "rule_changed",
-    "interrupted",
-    "quiet",
-    "stalled",
-    "progress_resumed",
-    "warning",
+    *NOTE_KINDS,
 )

@@ -140,7 +140,7 @@ def test_a_turn_ends_with_outcome_error_time_and_cost() -> None:
 
 def test_children_plans_and_notes_are_lines() -> None:
     make = ItemMaker()
-    child = {"child": "s_2", "agent": "echo", "name": "kid", "text": "do it"}
+    child: dict[str, Any] = {"child": "s_2", "agent": "echo", "name": "kid", "text": "do it"}
     entries = [{"content": "one", "status": "completed"}, {"content": "two", "status": "pending"}]
     model = model_of(
         *make.turn(),
