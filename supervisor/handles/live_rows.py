@@ -117,6 +117,8 @@ class LiveRows:
         self._changes: dict[SessionId, _Change] = {}
         # Changed sessions that are neither in memory nor known: they are read from the store.
         self._unknown: set[SessionId] = set()
+        # Changed sessions whose last line has to be read first: their rows were not kept.
+        self._lineless: set[SessionId] = set()
         # Figures of the last look: of sessions with a turn or a process, and of owners of budgets.
         self._marks: dict[SessionId, object] = {}
         self._budget_marks: dict[SessionId, object] = {}
@@ -178,6 +180,7 @@ class LiveRows:
         for kept in (self._entries, self._lines, self._changes, self._marks, self._budget_marks):
             kept.clear()
         self._unknown.clear()
+        self._lineless.clear()
         self._requests.clear()
 
     async def _run(self) -> None:
@@ -196,6 +199,8 @@ class LiveRows:
             self._flush()
             if self._unknown:
                 await self._read_unknown()
+            if self._lineless:
+                await self._read_missing_lines()
         except SupervisorError as error:  # the store fails; tried again
             logger.warning("rows of sessions are not current: %s", error_content(error))
         except Exception:
@@ -253,11 +258,19 @@ class LiveRows:
                 self._changes.setdefault(session_id, _Change(stored.row, stored.last_seq))
                 self._wake.set()
 
+    async def _read_missing_lines(self) -> None:
+        wanted = [one for one in self._lineless if one not in self._lines]
+        self._lineless.clear()
+        await self._read_lines(wanted)
+        self._wake.set()  # their changes wait
+
     # From sessions ------------------------------------------------------------------------
 
     def _on_change(self, records: Sequence[AnyRecord], session: SessionState | None) -> None:
         session_id = records[0].session_id
         line = self._lines.get(session_id)
+        if line is None and records[0].seq == 1:
+            line = self._lines[session_id] = LastLine()
         if line is not None:
             for record in records:
                 if record.kind == "agent_text":
@@ -376,6 +389,10 @@ class LiveRows:
         session, last_seq = change.session, change.last_seq
         if slot is not None and slot.session is not None and slot.log is not None:
             session, last_seq = slot.session, slot.log.published_seq
+        if session is not None and session_id not in self._lines:
+            self._lineless.add(session_id)
+            self._changes.setdefault(session_id, change)
+            return
         if session is not None:
             before = entry
             entry = self._entry_of(session, slot, last_seq, now)
@@ -456,7 +473,7 @@ class LiveRows:
     def _last_text(self, session_id: SessionId, slot: SessionSlot | None) -> str | None:
         line = self._lines.get(session_id)
         if line is None:
-            line = self._lines[session_id] = LastLine()
+            return None
         pieces = slot.log.unpublished_text() if slot is not None and slot.log is not None else ()
         if pieces:
             line = line.copy()
