@@ -141,7 +141,7 @@ async def crash_and_recover(run: DemoRun, process: trio.Process, path: Path) -> 
     gone = killed.agent_gone_seconds
     run.note_promise(
         "kill -9 loses nothing acknowledged",
-        f"{report.found} of {report.acknowledged} inputs, agent process"
+        f"{report.found} of {report.acknowledged} inputs, agent"
         + (" still there" if gone is None else f" gone in {format_duration(gone)}"),
         kept=not report.missing and gone is not None,
     )

@@ -84,18 +84,14 @@ class LiveOutput:
 
     def promises(self, promises: Sequence[PromiseResult]) -> None:
         """Print a table of the promises in place of the tree."""
-        table = Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, width=min(self._console.width, _MAX_WIDTH)
-        )
-        table.add_column("promise", ratio=4)
-        table.add_column("measured", ratio=4, style="dim")
-        table.add_column("", width=len("BROKEN"))
+        table = Table.grid(padding=(0, 2))
         for one in promises:
             style = "bold green" if one.kept else "bold red"
-            table.add_row(one.promise, one.figure, Text(one.verdict, style))
+            table.add_row(Text(one.verdict, style), one.promise, Text(one.figure, "dim"))
         self._live.update(Text(), refresh=True)
         self._live.stop()
         self._console.print(table)
+        self._console.print()
 
     def _draw(self) -> None:
         if not self._live.is_started:

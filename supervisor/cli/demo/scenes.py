@@ -145,7 +145,7 @@ async def spawn(run: DemoRun, sup: Supervisor) -> dict[str, Session]:
             allowed=refused.allowed,
         )
         kept = refused.limit == "max_children"
-        figure = f"{refused.used:g} of {refused.allowed:g} children, one more refused"
+        figure = f"{refused.used:g} of {refused.allowed:g} children, a fourth refused"
     for child in team.values():
         await child.wait()
     run.note_promise("The tree keeps its limits", figure, kept=kept)
@@ -171,7 +171,7 @@ async def queue(run: DemoRun, backend: Session) -> None:
         answer == f"{text}: done" for answer, text in zip(said, QUEUED_COMMANDS, strict=True)
     )
     run.note_promise(
-        "Input for a busy session waits its turn",
+        "Input for a busy session is queued",
         f"{in_order} of {len(receipts)} inputs, in order",
         kept=in_order == len(receipts),
     )
