@@ -57,8 +57,8 @@ def demo(*, slow: bool, as_json: bool) -> int:
     screen = Screen(as_json=as_json)
     output = _output(screen, _SLOWNESS if slow else 1.0)
     tempo = 1.0 if output.pause_seconds else _PIPE_TEMPO
-    with _log_disabled():
-        return run_async(screen, partial(_run, output, tempo * (_SLOWNESS if slow else 1.0)))
+    with log_disabled():
+        return run_async(screen, partial(run_demo, output, tempo * (_SLOWNESS if slow else 1.0)))
 
 
 def _output(screen: Screen, slowness: float) -> DemoOutput:
@@ -75,7 +75,8 @@ def _output(screen: Screen, slowness: float) -> DemoOutput:
     return LiveOutput(pause_seconds=PAUSE_SECONDS * slowness)
 
 
-async def _run(output: DemoOutput, tempo: float) -> int:
+async def run_demo(output: DemoOutput, tempo: float) -> int:
+    """Run all scenes, and return the exit code."""
     began = time.monotonic()
     run = DemoRun(output, tempo)
     with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder, output.shown():
@@ -101,7 +102,7 @@ async def _run(output: DemoOutput, tempo: float) -> int:
 
 
 @contextmanager
-def _log_disabled() -> Iterator[None]:
+def log_disabled() -> Iterator[None]:
     """Disable the log in the block: the crashes are part of the demo."""
     logger = logging.getLogger("supervisor")
     was = logger.disabled

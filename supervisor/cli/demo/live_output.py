@@ -90,6 +90,7 @@ class LiveOutput:
             table.add_row(Text(one.verdict, style), one.promise, Text(one.figure, "dim"))
         self._live.update(Text(), refresh=True)
         self._live.stop()
+        self._console.print()
         self._console.print(table)
         self._console.print()
 
