@@ -21,7 +21,6 @@ import trio
 from supervisor.core.errors import SupervisorError
 from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import RequestId, SessionId
-from supervisor.core.info import waiting_for as own_wait
 from supervisor.core.log_content import error_content
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.tree.node import TreeNode
@@ -29,20 +28,13 @@ from supervisor.sessions.admission import Admission
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.registry import SessionRegistry
 from supervisor.sessions.services import Services
-from supervisor.sessions.session_info import find_outer_wait, session_info
-from supervisor.sessions.slot import SessionSlot
+from supervisor.sessions.session_info import find_outer_wait
 from supervisor.store.pending import StoreState
 from supervisor.store.port import Filter
 
 from .last_line import LastLine
-from .row_values import (
-    budgets_of,
-    is_major_change,
-    needs_a_look,
-    row_of,
-    tightest_budget,
-    waiting_since,
-)
+from .row_builder import RowBuilder, RowEntry
+from .row_values import budgets_of, is_major_change, needs_a_look
 from .session_rows import (
     RequestClosed,
     RequestOpened,
@@ -90,19 +82,6 @@ class _Change:
 _TREE_CHANGE: Final = _Change()
 
 
-class _Entry:
-    """A row, and what decides whether it has to be computed or sent again."""
-
-    __slots__ = ("is_up", "own_wait", "row", "sent_at", "wait_mark")
-
-    def __init__(self, row: SessionRow) -> None:
-        self.row = row
-        self.sent_at = -COALESCE_SECONDS
-        self.own_wait: str | None = None  # what its own state says that it waits for
-        self.wait_mark: object = None  # a new one means that `waiting_since` is computed again
-        self.is_up = False  # whether its parent counts it as an active child
-
-
 class LiveRows:
     """The rows of all sessions that are live or that a person should look at."""
 
@@ -112,11 +91,14 @@ class LiveRows:
         self._admission = admission
         self._opened_at = services.clock.now()
         self._readers: list[RowReader] = []
-        self._entries: dict[SessionId, _Entry] = {}
+        self._entries: dict[SessionId, RowEntry] = {}
         self._lines: dict[SessionId, LastLine] = {}
+        self._builder = RowBuilder(services, registry, admission, self._lines)
         self._changes: dict[SessionId, _Change] = {}
         # Changed sessions that are neither in memory nor known: they are read from the store.
         self._unknown: set[SessionId] = set()
+        # Changed sessions whose last line has to be read first: their rows were not kept.
+        self._lineless: set[SessionId] = set()
         # Figures of the last look: of sessions with a turn or a process, and of owners of budgets.
         self._marks: dict[SessionId, object] = {}
         self._budget_marks: dict[SessionId, object] = {}
@@ -178,6 +160,7 @@ class LiveRows:
         for kept in (self._entries, self._lines, self._changes, self._marks, self._budget_marks):
             kept.clear()
         self._unknown.clear()
+        self._lineless.clear()
         self._requests.clear()
 
     async def _run(self) -> None:
@@ -196,6 +179,8 @@ class LiveRows:
             self._flush()
             if self._unknown:
                 await self._read_unknown()
+            if self._lineless:
+                await self._read_missing_lines()
         except SupervisorError as error:  # the store fails; tried again
             logger.warning("rows of sessions are not current: %s", error_content(error))
         except Exception:
@@ -253,11 +238,19 @@ class LiveRows:
                 self._changes.setdefault(session_id, _Change(stored.row, stored.last_seq))
                 self._wake.set()
 
+    async def _read_missing_lines(self) -> None:
+        wanted = [one for one in self._lineless if one not in self._lines]
+        self._lineless.clear()
+        await self._read_lines(wanted)
+        self._wake.set()  # their changes wait
+
     # From sessions ------------------------------------------------------------------------
 
     def _on_change(self, records: Sequence[AnyRecord], session: SessionState | None) -> None:
         session_id = records[0].session_id
         line = self._lines.get(session_id)
+        if line is None and records[0].seq == 1:
+            line = self._lines[session_id] = LastLine()
         if line is not None:
             for record in records:
                 if record.kind == "agent_text":
@@ -279,7 +272,7 @@ class LiveRows:
             self._mark_parent(entry.row)
         self._push(session_id, SessionGone(session_id))
 
-    def _forget(self, session_id: SessionId) -> _Entry | None:
+    def _forget(self, session_id: SessionId) -> RowEntry | None:
         self._lines.pop(session_id, None)
         self._marks.pop(session_id, None)
         return self._entries.pop(session_id, None)
@@ -376,17 +369,21 @@ class LiveRows:
         session, last_seq = change.session, change.last_seq
         if slot is not None and slot.session is not None and slot.log is not None:
             session, last_seq = slot.session, slot.log.published_seq
+        if session is not None and session_id not in self._lines:
+            self._lineless.add(session_id)
+            self._changes.setdefault(session_id, change)
+            return
         if session is not None:
             before = entry
-            entry = self._entry_of(session, slot, last_seq, now)
+            entry = self._builder.entry(session, slot, before, last_seq=last_seq, now=now)
         elif entry is not None:
-            before, entry = entry, self._with_tree_facts(entry, now)
+            before, entry = entry, self._builder.with_tree_facts(entry, now)
         else:
             self._unknown.add(session_id)
             return
         self._take(change, before, entry, now)
 
-    def _take(self, change: _Change, before: _Entry | None, entry: _Entry, now: float) -> None:
+    def _take(self, change: _Change, before: RowEntry | None, entry: RowEntry, now: float) -> None:
         row = entry.row
         if before is not None:
             entry.sent_at = before.sent_at
@@ -403,63 +400,3 @@ class LiveRows:
         self._push(row.id, row)
         if not needs_a_look(row):
             self._forget(row.id)
-
-    def _entry_of(
-        self, session: SessionState, slot: SessionSlot | None, last_seq: int, now: float
-    ) -> _Entry:
-        services, node = self._services, self._admission.tree.find(session.id)
-        info = session_info(services, self._registry, self._admission, session, last_seq=last_seq)
-        since, mark = self._waiting_since(session, slot, info.waiting_for)
-        row = row_of(
-            info,
-            waiting_since=since,
-            turn_started_at=None if session.turn is None else session.turn.started_at,
-            last_text=self._last_text(session.id, slot),
-            budget=tightest_budget(node, now),
-        )
-        entry = _Entry(row)
-        entry.own_wait, entry.wait_mark = own_wait(session), mark
-        entry.is_up = node is not None and node.state == "up"
-        return entry
-
-    def _with_tree_facts(self, before: _Entry, now: float) -> _Entry:
-        """Return the entry of a session that is not in memory, with the tree as of now."""
-        node = self._admission.tree.find(before.row.id)
-        waits_for = self._admission.waits_for(before.row.id) or before.own_wait
-        row = attrs.evolve(
-            before.row,
-            waiting_for=waits_for,
-            waiting_since=before.row.waiting_since if waits_for else None,
-            budget=tightest_budget(node, now),
-            children=0 if node is None else len(node.active_child_ids()),
-        )
-        entry = _Entry(row)
-        entry.own_wait, entry.wait_mark, entry.is_up = before.own_wait, None, before.is_up
-        return entry
-
-    def _waiting_since(
-        self, session: SessionState, slot: SessionSlot | None, waits_for: str | None
-    ) -> tuple[float | None, object]:
-        """Return since when it waits, unchanged while nothing happened: two clocks drift apart."""
-        if waits_for is None:
-            return None, None
-        buffer = slot.log.turn_buffer if slot is not None and slot.log is not None else None
-        asked = session.turn.requests[:1] if session.turn is not None else ()
-        progress = session.updated_at if buffer is None else buffer.progress_at
-        mark = (waits_for, asked, progress)
-        entry = self._entries.get(session.id)
-        if entry is not None and entry.wait_mark == mark:
-            return entry.row.waiting_since, mark
-        services = self._services
-        return waiting_since(session, slot, services.clock, services.active_clock), mark
-
-    def _last_text(self, session_id: SessionId, slot: SessionSlot | None) -> str | None:
-        line = self._lines.get(session_id)
-        if line is None:
-            line = self._lines[session_id] = LastLine()
-        pieces = slot.log.unpublished_text() if slot is not None and slot.log is not None else ()
-        if pieces:
-            line = line.copy()
-            for text, continues in pieces:
-                line.add(text, continues=continues)
-        return line.text

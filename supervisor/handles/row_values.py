@@ -84,6 +84,9 @@ def row_of(
         tokens=usage.input_tokens + usage.output_tokens,
         cost=usage.cost,
         budget=budget,
+        last_outcome=getattr(info, "last_outcome", None),
+        attention=getattr(info, "attention", ()),
+        seen_seq=getattr(info, "seen_seq", 0),
         last_seq=info.last_seq,
         stop_reason=info.stop_reason,
         stop_detail=info.stop_detail,
@@ -114,4 +117,5 @@ def _budget_in_percent(row: SessionRow) -> tuple[SessionId, str, int] | None:
 
 def needs_a_look(row: SessionRow) -> bool:
     """Return True for a session that a snapshot has: live, or one that a person should look at."""
-    return row.phase != "stopped" or (row.badge == "failed" and not row.archived)
+    is_news = row.badge == "failed" or bool(row.attention)
+    return row.phase != "stopped" or (is_news and not row.archived)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
@@ -9,9 +10,9 @@ from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
 
 # The end of a session's text is in its last records: how many of them are searched for it, and how
-# many that continue one message are joined.
+# many with text are joined.
 SEARCHED_RECORDS: Final = 200
-JOINED_RECORDS: Final = 8
+JOINED_RECORDS: Final = 32
 
 
 class FeedReads(Protocol):
@@ -31,14 +32,19 @@ class FeedReads(Protocol):
         """Return the number of the last record of each session at or before a position, or 0."""
 
     async def latest_texts(self, session_ids: Collection[SessionId]) -> dict[SessionId, str]:
-        """Return the end of the last message of each agent; without it where there is none."""
+        """Return the end of what each agent said; nothing for a session without text."""
 
 
 def joined_text(newest_first: Iterable[Record]) -> str:
-    """Return the end of a message, from the last `agent_text` records of a session."""
+    """Return the end of what an agent said, from its last `agent_text` records.
+
+    That is the last message that is not blank, and what follows it.
+    """
     pieces: list[str] = []
-    for record in newest_first:
+    for record in itertools.islice(newest_first, JOINED_RECORDS):
         pieces.append(str(record.body.get("text") or ""))
-        if not record.body.get("continues") or len(pieces) == JOINED_RECORDS:
-            break
+        if not record.body.get("continues"):
+            if any(not piece.isspace() and piece for piece in pieces):
+                break
+            pieces.append("\n")
     return "".join(reversed(pieces))
