@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_async, run_on_asyncio
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
-from supervisor.cli.target import open_target, require_configuration_file
+from supervisor.cli.target import open_target
 
 from .ps import tree_lines
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
 
 
 @click.command()
@@ -38,11 +34,7 @@ def top(*, every: float, as_json: bool) -> int:
     screen = Screen(as_json=as_json)
     if as_json or not _is_usable(screen):
         return run_async(screen, partial(_print_once, screen))
-    from supervisor.cli.screens.top_app import run_top  # noqa: PLC0415 - Textual is slow to import
-
-    require_configuration_file(None)
-    run_top(_connect, every=every)
-    return 0
+    return run_on_asyncio(screen, partial(_run_screen, screen, every))
 
 
 def _is_usable(screen: Screen) -> bool:
@@ -50,10 +42,15 @@ def _is_usable(screen: Screen) -> bool:
     return screen.is_ansi_terminal and screen.is_ansi_stderr and sys.stdin.isatty()
 
 
-def _connect() -> AbstractAsyncContextManager[Any]:
-    from supervisor.client import connect  # noqa: PLC0415 - slow to import
+async def _run_screen(screen: Screen, every: float) -> None:
+    from supervisor.cli.screens.top_app import TopApp  # noqa: PLC0415 - Textual is slow to import
 
-    return connect()
+    from .slash import run_slash_command  # noqa: PLC0415 - the same
+
+    app = TopApp(partial(open_target, screen), every=every, slash_commands=run_slash_command)
+    error = await app.run_async()
+    if error is not None:
+        raise error
 
 
 async def _print_once(screen: Screen) -> None:

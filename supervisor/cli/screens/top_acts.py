@@ -16,7 +16,6 @@ from textual.widgets import Input, Static
 
 from supervisor.cli.text_format import Cell, truncate
 from supervisor.core.errors import SupervisorError
-from supervisor.core.session_values import Decision
 from supervisor.core.text import one_line
 
 from .styled_text import cells_text
@@ -57,7 +56,7 @@ class SessionActs(Screen[None]):
         """Give the keys back to the list."""
         raise NotImplementedError
 
-    def _target(self) -> Entry | None:
+    def target(self) -> Entry | None:
         """Return the selected session; say why there is none."""
         entry = self.model.selected_entry
         if entry is None:
@@ -91,11 +90,11 @@ class SessionActs(Screen[None]):
 
     def action_send(self) -> None:
         """Type a message for the selected session."""
-        self._open_line("send", self._target())
+        self._open_line("send", self.target())
 
     def action_steer(self) -> None:
         """Type a text for the running turn."""
-        entry = self._target()
+        entry = self.target()
         if entry is not None and entry.row.turn_id is None:
             self.remark(f"{short_name(entry)} has no running turn to steer; m sends a message")
             return
@@ -161,7 +160,7 @@ class SessionActs(Screen[None]):
 
     def action_interrupt(self) -> None:
         """Show what each scope would hit; then interrupt the one that the user chooses."""
-        entry = self._target()
+        entry = self.target()
         if entry is not None:
             self.run_worker(self._choose_scope(entry), group="scopes", exclusive=True)
 
@@ -195,7 +194,7 @@ class SessionActs(Screen[None]):
 
     def action_stop(self) -> None:
         """Stop the selected session after a question that names it."""
-        entry = self._target()
+        entry = self.target()
         if entry is None:
             return
         name = short_name(entry)
@@ -208,7 +207,7 @@ class SessionActs(Screen[None]):
 
     def action_resume(self) -> None:
         """Start a stopped session again."""
-        entry = self._target()
+        entry = self.target()
         if entry is None:
             return
 
@@ -247,21 +246,23 @@ class SessionActs(Screen[None]):
 
         self.run_worker(mark(), group="acts")
 
-    def answer(self, decision: Decision) -> None:
-        """Answer the question that is shown in full."""
-        request, sup = self.inbox.inbox.shown, self.feed.sup
-        if request is None or sup is None:
+    def answer_by_key(self, key: str) -> None:
+        """Answer the question that is shown in full, if it offers the decision of the key."""
+        inbox, sup = self.inbox.inbox, self.feed.sup
+        request, decision = inbox.shown, inbox.decision_for(key)
+        if request is None or sup is None or decision is None:
+            self.remark("this question does not offer that answer")
             return
-        inbox = self.inbox.inbox
+        words = f"{one_line(request.tool)}: {decision.replace('_', ' ')}"
 
         async def act() -> str:
             await sup.answer(request.id, decision)
             if inbox.shown is request:
                 inbox.outcome = f"answered: {decision.replace('_', ' ')}"
                 self.inbox.show()
-            return f"{one_line(request.tool)}: {decision.replace('_', ' ')}"
+            return words
 
-        self._act(f"answer {one_line(request.tool)}", act)
+        self._act(f"answer {words}", act)
 
     def action_copy_id(self) -> None:
         """Copy the id of the selected session to the clipboard of the terminal."""

@@ -61,7 +61,7 @@ def view_cells(model: TopModel, *, width: int) -> list[Cell]:
 def banner_cells(
     model: TopModel, connection: Connection, *, gone_since: float | None, width: int, now: float
 ) -> list[Cell]:
-    """Return the problem that everybody must know, or no cells."""
+    """Return the problem of the daemon or the store, or no cells."""
     if connection == "gone":
         for_how_long = "" if gone_since is None else f" for {format_age(now - gone_since)}"
         text = f"daemon gone{for_how_long}, reconnecting; the list is as it was"

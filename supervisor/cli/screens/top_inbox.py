@@ -23,17 +23,18 @@ from .top_order import Entry, display_name
 if TYPE_CHECKING:
     from supervisor.sessions.inbox import PermissionRequest
 
+# The same keys as in `attach`.
 DECISION_KEYS: Final[Mapping[str, Decision]] = {
     "y": "allow_once",
     "a": "allow_always",
     "n": "reject_once",
-    "N": "reject_always",
+    "d": "reject_always",
 }
 _DECISION_WORDS: Final[Mapping[Decision, str]] = {
-    "allow_once": "yes",
-    "allow_always": "always",
-    "reject_once": "no",
-    "reject_always": "never",
+    "allow_once": "allow once",
+    "allow_always": "allow always",
+    "reject_once": "reject once",
+    "reject_always": "reject always",
 }
 _MAX_INPUT_CHARACTERS: Final = 20_000
 _SHORT_SECONDS: Final = 60.0

@@ -71,7 +71,7 @@ KEY_FAMILIES: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         "Leave",
         (
             Key(("question_mark", "f1"), "help", "this page", "help", "?"),
-            Key(("escape",), "back", "go back: from a pane, from the filter"),
+            Key(("escape",), "back", "go back: from a session, a pane, the filter"),
             Key(("q", "ctrl+c"), "quit", "leave; the sessions go on", "quit"),
         ),
     ),
@@ -127,7 +127,7 @@ def help_lines() -> list[list[Cell]]:
         [Cell(f"  {name:<{_KEY_WIDTH}}", "cyan"), Cell(what)]
         for name, what in (
             ("y, a", "allow once, always"),
-            ("n, N", "reject once, always"),
+            ("n, d", "reject once, always"),
             ("up, down", "the question above, below"),
             ("enter", "select the session that asks"),
         )

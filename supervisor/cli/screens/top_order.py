@@ -45,8 +45,8 @@ class Entry:
     need: Need
     since: float
     matches: bool = True
-    # Whether the session was deleted, or is stopped and needs nobody: it leaves at the next layout
-    # in which it is not selected.
+    # Whether the session was deleted, or is stopped and needs no person. It leaves at the next
+    # layout in which it is not selected.
     is_leaving: bool = False
     is_deleted: bool = False
 

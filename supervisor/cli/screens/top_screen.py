@@ -7,7 +7,7 @@ Rule 2: a session is marked as seen when the user opens its transcript, not when
 from __future__ import annotations
 
 import time
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -18,16 +18,21 @@ from textual.widgets import Input, Static
 from supervisor.cli.text_format import Cell
 from supervisor.core.text import one_line
 
+from .attach_screen import AttachScreen, SlashCommands
 from .styled_text import cells_text
-from .top_acts import SessionActs
-from .top_columns import COLUMNS, OPTIONAL, fitted
-from .top_dialogs import Choice, ChoiceDialog, HelpScreen
+from .top_columns import fitted
+from .top_dialogs import HelpScreen
 from .top_feed import Connect, TopFeed
 from .top_header import Connection, banner_cells, header_cells, view_cells
+from .top_inbox import DECISION_KEYS
 from .top_keys import KEYS, help_lines, hint_cells
 from .top_list import SessionList
+from .top_list_acts import ListActs
 from .top_model import TopModel
 from .top_panes import DetailsPane, InboxPane, TranscriptPane
+
+if TYPE_CHECKING:
+    from supervisor.client import RemoteSession, RemoteSupervisor
 
 Pane = Literal["details", "transcript", "inbox", "none"]
 
@@ -39,7 +44,18 @@ _WHY_SECONDS: Final = 3.0
 _REMARK_SECONDS: Final = 8.0
 
 
-class TopScreen(SessionActs):
+class OpenedSession(AttachScreen):
+    """A session that was opened from the list; Escape goes back, unless there is text to lose."""
+
+    def action_switch(self) -> None:
+        """Leave, if neither a request nor a text needs the key."""
+        if self.panel.request is None and not self.input.text:
+            self.action_leave()
+        else:
+            super().action_switch()
+
+
+class TopScreen(ListActs):
     """All sessions, live."""
 
     CSS = """
@@ -66,8 +82,11 @@ class TopScreen(SessionActs):
         Binding(",".join(key.keys), key.action, key.explanation, show=False) for key in KEYS
     ]
 
-    def __init__(self, connect: Connect, *, every: float) -> None:
+    def __init__(
+        self, connect: Connect, *, every: float, slash_commands: SlashCommands | None = None
+    ) -> None:
         super().__init__()
+        self._slash_commands = slash_commands
         self.model = TopModel()
         self.feed = TopFeed(connect, self.model)
         self.list = SessionList(self.model)
@@ -124,10 +143,11 @@ class TopScreen(SessionActs):
             self._aged_at = now
             self.list.refresh()
             self._draw_panes()
-        self._draw_lines(now)
+        self.draw_lines(now)
         self._ask_why(now)
 
-    def _draw_lines(self, now: float) -> None:
+    def draw_lines(self, now: float) -> None:
+        """Draw the single lines around the list."""
         width, connection = self.size.width, self.feed.connection()
         self._show(self._header, header_cells(self.model, connection, width=width, now=now))
         banner = banner_cells(
@@ -166,7 +186,7 @@ class TopScreen(SessionActs):
         """Show a short message on the last line for a while."""
         self._remark = [Cell(one_line(text), style)]
         self._remark_until = time.monotonic() + _REMARK_SECONDS
-        self._draw_lines(time.time())
+        self.draw_lines(time.time())
 
     def on_resize(self, event: events.Resize) -> None:
         """Put the panes where there is room."""
@@ -211,56 +231,6 @@ class TopScreen(SessionActs):
             return
         self._why_seq, self._asked_why_at = seq, now
         self.run_worker(self.details.load_why(sup, entry.id), group="why", exclusive=True)
-
-    # Keys: moving --------------------------------------------------------------------------
-
-    def action_move(self, by: int) -> None:
-        """Select a line above or below, or scroll the pane with the focus."""
-        if self.focused is self.inbox:
-            self.inbox.move(by)
-        elif self.focused in (None, self.list):
-            self.list.move(by)
-        else:
-            self.focused.scroll_relative(y=by, animate=False)
-
-    def action_move_page(self, by: int) -> None:
-        """Select or scroll one page up or down."""
-        if self.focused in (None, self.list):
-            self.list.move(by * max(1, self.list.size.height - 1))
-        elif by > 0:
-            self.focused.scroll_page_down(animate=False)
-        else:
-            self.focused.scroll_page_up(animate=False)
-
-    def action_move_far(self, by: int) -> None:
-        """Select the first or the last line."""
-        self.list.move(by * len(self.model.lines))
-
-    def action_next_urgent(self) -> None:
-        """Select the next session that needs a person."""
-        self.model.touch(time.monotonic())
-        if self.model.select_urgent():
-            self.list.after_selection()
-        else:
-            self.remark("no other session needs you")
-
-    def action_fold(self) -> None:
-        """Fold, or go to the parent."""
-        self.list.fold_or_leave()
-
-    def action_unfold(self) -> None:
-        """Unfold."""
-        self.list.unfold()
-
-    def action_toggle_fold(self) -> None:
-        """Fold or unfold."""
-        self.list.toggle_fold()
-
-    def action_fold_all(self) -> None:
-        """Fold or unfold everything."""
-        self.model.fold_all()
-        self.list.update(time.monotonic())
-        self.list.after_selection()
 
     # Keys: looking -------------------------------------------------------------------------
 
@@ -311,55 +281,17 @@ class TopScreen(SessionActs):
         elif self.model.row_filter.words:
             self.model.set_filter("")
 
-    def action_next_view(self) -> None:
-        """Group in the next way."""
-        grouping = self.model.next_grouping()
-        self.list.update(time.monotonic())
-        self.list.after_selection()
-        self.remark(f"grouped by {grouping}" if grouping != "flat" else "not grouped", "cyan")
-
-    def action_next_sort(self) -> None:
-        """Sort by the next value."""
-        sort = self.model.next_sort()
-        self.list.update(time.monotonic())
-        self.list.after_selection()
-        self.remark(f"sorted by {sort}", "cyan")
-
-    def action_reverse_sort(self) -> None:
-        """Sort the other way round."""
-        self.model.set_view(is_reversed=not self.model.view.is_reversed)
-        self.list.update(time.monotonic())
-        self.list.after_selection()
-
-    def action_columns(self) -> None:
-        """Ask which column to show or hide."""
-        titles = {column.name: column.title for column in COLUMNS}
-        keys = dict(zip("123456789abc", OPTIONAL, strict=False))
-        choices = [
-            Choice(key, titles[name], "shown" if name in self.list.column_widths else "hidden")
-            for key, name in keys.items()
-        ]
-
-        def chosen(key: str | None) -> None:
-            if key is None:
-                return
-            name = keys[key]
-            if name in self.list.column_widths:
-                self.list.hidden_columns.add(name)
-                self.list.added_columns.discard(name)
-            else:
-                self.list.hidden_columns.discard(name)
-                self.list.added_columns.add(name)
-            self.list.choose_columns()
-            self._draw_lines(time.time())
-
-        self.app.push_screen(ChoiceDialog("Show or hide a column", choices), chosen)
-
     def action_open(self) -> None:
         """Open the live transcript of the selected session, with an input."""
-        entry = self.model.selected_entry
-        if entry is None:
-            self.list.toggle_fold()
+        entry, sup = self.target(), self.feed.sup
+        if entry is None or sup is None:
+            return
+        screen = OpenedSession(
+            cast("RemoteSupervisor", sup),
+            cast("RemoteSession", sup.session(entry.id)),
+            slash_commands=self._slash_commands,
+        )
+        self.app.push_screen(screen)
 
     def on_session_list_opened(self) -> None:
         """Open the session that was clicked twice."""
@@ -369,13 +301,14 @@ class TopScreen(SessionActs):
         """Answer a question by the key of a decision, while the inbox has the focus."""
         if self.focused is not self.inbox:
             return
-        decision = self.inbox.inbox.decision_for(event.character or event.key)
-        if decision is not None:
+        if event.key in DECISION_KEYS:
+            # Another meaning of the key would be a surprise where it does not answer.
             event.stop()
             event.prevent_default()
-            self.answer(decision)
+            self.answer_by_key(event.key)
         elif event.key == "enter" and self.inbox.inbox.shown is not None:
             event.stop()
+            event.prevent_default()
             self.model.select(self.inbox.inbox.shown.session_id)
             self.list.after_selection()
 

@@ -150,8 +150,8 @@ def test_only_the_offered_decisions_have_keys_and_the_shown_question_is_answered
         await top.press("i")
         await top.until_shown("May I run rm?")
         assert "command: rm --force" in top.text
-        assert "y yes  n no" in top.text
-        await top.press("a", "N")
+        assert "y allow once  n reject once" in top.text
+        await top.press("a", "d")
         assert top.daemon.asked == []
         await top.press("y")
         await top.until_shown("answered: allow once")
