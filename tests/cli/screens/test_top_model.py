@@ -1,7 +1,7 @@
 """The lines and the selection of `top`, without a terminal."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -279,8 +279,12 @@ class CalmList(RuleBasedStateMachine):
 
 
 TestCalmList = CalmList.TestCase
+TestCalmList.settings = settings(
+    max_examples=50, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
+@settings(deadline=None)
 @given(st.lists(rows, unique_by=lambda row: row.id))
 def test_counts_are_those_of_the_listed_rows(found: list[SessionRow]) -> None:
     model = model_of(*found)
