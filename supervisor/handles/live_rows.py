@@ -303,7 +303,7 @@ class LiveRows:
             self._push("store", StoreChanged(state))
 
     def _compare_active(self, now: float) -> None:
-        """Mark sessions whose turn or process did something that is no record."""
+        """Mark sessions whose turn or process did something without a record."""
         tree = self._admission.tree
         active = list(tree.turn_slots)
         if now - self._swept_at >= SWEEP_SECONDS:
