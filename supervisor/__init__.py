@@ -63,15 +63,17 @@ if TYPE_CHECKING:
         TurnOver,
     )
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
-    from .core.info import Badge, Info, Node
+    from .core.info import Badge, Info, Need, Node, need_of
     from .core.limits import Ladder, Limits, Restart
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
     from .core.records import Delta, Gap, Item, Record
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.session_values import (
+        Attention,
         Decision,
         Failure,
+        LastOutcome,
         PermissionRule,
         Phase,
         Spending,
@@ -175,7 +177,9 @@ _MODULES: Final = {
     "core.info": (
         "Badge",
         "Info",
+        "Need",
         "Node",
+        "need_of",
     ),
     "core.limits": (
         "Ladder",
@@ -200,8 +204,10 @@ _MODULES: Final = {
         "TurnScope",
     ),
     "core.session_values": (
+        "Attention",
         "Decision",
         "Failure",
+        "LastOutcome",
         "PermissionRule",
         "Phase",
         "Spending",
@@ -290,6 +296,7 @@ __all__ = [
     "AgentStartFailed",
     "AgentUnknown",
     "AnswerLost",
+    "Attention",
     "Badge",
     "BudgetSpent",
     "Call",
@@ -326,8 +333,10 @@ __all__ = [
     "Item",
     "KeyTaken",
     "Ladder",
+    "LastOutcome",
     "Limits",
     "Message",
+    "Need",
     "News",
     "NoDaemon",
     "Node",
@@ -403,6 +412,7 @@ __all__ = [
     "agent",
     "command",
     "connect",
+    "need_of",
     "open",
     "restore",
     "scripted_process",
