@@ -59,6 +59,7 @@ _BATCH: Final = 500
 _SHOWN: Final = (
     *(Filter(phase=phase) for phase in Phase if phase is not Phase.STOPPED),
     Filter(badge="failed", archived=False),
+    Filter(phase=Phase.STOPPED, archived=False, attention=True),
 )
 
 RowItem: TypeAlias = SessionRow | SessionGone | RequestOpened | RequestClosed | StoreChanged

@@ -63,6 +63,8 @@ class RandomUser:
             self._answer,
             self._finish,
             self._finish,
+            self._fail,
+            self._seen,
             self._stop,
             self._archive,
             self._delete,
@@ -115,6 +117,14 @@ class RandomUser:
     async def _finish(self) -> None:
         for run in self._open_runs()[:2]:
             run.finish(self._chance.choice(["done", None]))
+
+    async def _fail(self) -> None:
+        for run in self._open_runs()[:1]:
+            run.fail(ValueError("wrong"))
+
+    async def _seen(self) -> None:
+        session = self._session()
+        await session.seen((await session.info()).last_seq)
 
     async def _stop(self) -> None:
         await self._session().stop()
@@ -174,6 +184,10 @@ async def expected_budget(sup: Supervisor, info: Info) -> TightestBudget | None:
     return max(found, key=lambda one: one.share, default=None)
 
 
+def _is_news(info: Info) -> bool:
+    return not info.archived and bool(info.badge == "failed" or info.attention)
+
+
 @pytest.mark.parametrize("seed", range(10))
 async def test_rows_are_the_truth_after_any_operations(
     sup: Supervisor, fake_agent: FakeAgent, nursery: trio.Nursery, seed: int
@@ -192,7 +206,7 @@ async def test_rows_are_the_truth_after_any_operations(
 
     infos = {info.id: info for info in await sup.list()}
     shown = {one for one, info in infos.items() if info.phase != "stopped"}
-    shown |= {one for one, info in infos.items() if info.badge == "failed" and not info.archived}
+    shown |= {one for one, info in infos.items() if _is_news(info)}
     assert shown <= reader.rows.keys() <= infos.keys()
     for session_id, row in reader.rows.items():
         await check_row(sup, row, infos[SessionId(session_id)])
