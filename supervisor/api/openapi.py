@@ -365,7 +365,9 @@ class _OperationDocument:
         if operation.result_kind is not NoneType:
             content["application/json"] = {"schema": self._schemas.of(operation.result_kind)}
         for media_type in operation.other_media_types:
-            content.setdefault(media_type.partition(";")[0], {"schema": {}})
+            events = [self._schemas.of(kind) for kind in operation.event_kinds]
+            schema: Schema = {"anyOf": events} if events else {}
+            content.setdefault(media_type.partition(";")[0], {"schema": schema})
         phrase = HTTPStatus(operation.status).phrase
         return {"description": phrase, **({"content": content} if content else {})}
 

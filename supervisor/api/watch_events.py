@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+import attrs
 import trio
 
 from supervisor.core.ids import SessionId
@@ -24,6 +25,8 @@ from supervisor.handles.session_rows import (
     WatchItem,
 )
 from supervisor.handles.supervisor import Supervisor
+from supervisor.sessions.inbox import PermissionRequest
+from supervisor.store.pending import StoreState
 
 from .encode import encode, encode_list
 from .sse import CHUNK_BYTES, encode_event, encode_event_cached
@@ -36,6 +39,12 @@ EVENT_NAMES: Final[dict[type, str]] = {
     RequestClosed: "answered",
     StoreChanged: "store",
 }
+
+# Their module does not import these classes, which only the server needs at run time.
+for _kind in (Snapshot, RequestOpened, StoreChanged):
+    attrs.resolve_types(
+        _kind, localns={"PermissionRequest": PermissionRequest, "StoreState": StoreState}
+    )
 
 
 @asynccontextmanager

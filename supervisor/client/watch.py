@@ -15,7 +15,7 @@ import orjson
 
 from supervisor.core.errors import SessionNotFound
 from supervisor.core.ids import SessionId
-from supervisor.core.session_values import Phase
+from supervisor.core.session_values import Attention, LastOutcome, Phase
 from supervisor.decode.light import decode_light
 from supervisor.handles.session_rows import (
     RequestClosed,
@@ -92,6 +92,8 @@ _FIELDS: Final = {
     for kind in (
         SessionRow,
         TightestBudget,
+        LastOutcome,
+        Attention,
         Snapshot,
         SessionGone,
         RequestClosed,
@@ -108,6 +110,11 @@ def _row(plain: Mapping[str, Any]) -> SessionRow:
     fields["phase"] = Phase(fields["phase"])
     if fields["budget"] is not None:
         fields["budget"] = TightestBudget(**_known_fields(TightestBudget, fields["budget"]))
+    if fields["last_outcome"] is not None:
+        fields["last_outcome"] = LastOutcome(**_known_fields(LastOutcome, fields["last_outcome"]))
+    fields["attention"] = tuple(
+        Attention(**_known_fields(Attention, item)) for item in fields["attention"]
+    )
     return SessionRow(**fields)
 
 

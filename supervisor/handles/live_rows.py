@@ -59,6 +59,7 @@ _BATCH: Final = 500
 _SHOWN: Final = (
     *(Filter(phase=phase) for phase in Phase if phase is not Phase.STOPPED),
     Filter(badge="failed", archived=False),
+    Filter(phase=Phase.STOPPED, archived=False, attention=True),
 )
 
 RowItem: TypeAlias = SessionRow | SessionGone | RequestOpened | RequestClosed | StoreChanged
@@ -303,7 +304,7 @@ class LiveRows:
             self._push("store", StoreChanged(state))
 
     def _compare_active(self, now: float) -> None:
-        """Mark sessions whose turn or process did something that is no record."""
+        """Mark sessions whose turn or process did something without a record."""
         tree = self._admission.tree
         active = list(tree.turn_slots)
         if now - self._swept_at >= SWEEP_SECONDS:

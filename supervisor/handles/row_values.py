@@ -7,7 +7,7 @@ from typing import Final
 
 from supervisor.core.ids import SessionId
 from supervisor.core.info import Info
-from supervisor.core.state import SessionState
+from supervisor.core.state import Phase, SessionState
 from supervisor.core.tree.node import TreeNode
 from supervisor.sessions.clock import ActiveClock, Clock
 from supervisor.sessions.slot import SessionSlot
@@ -84,9 +84,9 @@ def row_of(
         tokens=usage.input_tokens + usage.output_tokens,
         cost=usage.cost,
         budget=budget,
-        last_outcome=getattr(info, "last_outcome", None),
-        attention=getattr(info, "attention", ()),
-        seen_seq=getattr(info, "seen_seq", 0),
+        last_outcome=info.last_outcome,
+        attention=info.attention,
+        seen_seq=info.seen_seq,
         last_seq=info.last_seq,
         stop_reason=info.stop_reason,
         stop_detail=info.stop_detail,
@@ -118,4 +118,4 @@ def _budget_in_percent(row: SessionRow) -> tuple[SessionId, str, int] | None:
 def needs_a_look(row: SessionRow) -> bool:
     """Return True for a session that a snapshot has: live, or one that a person should look at."""
     is_news = row.badge == "failed" or bool(row.attention)
-    return row.phase != "stopped" or (is_news and not row.archived)
+    return row.phase is not Phase.STOPPED or (is_news and not row.archived)

@@ -1,6 +1,6 @@
 """The feed of `watch_sessions()`: rows of all sessions, records of a few.
 
-Rule 1: the feed slows nobody. Of each session only the latest row is queued, and records are read
+Rule 1: the feed slows no session. Of each session only the latest row is queued, and records are read
         from the store when the reader takes them.
 Rule 2: if too much is queued, it is dropped, and the next item is a new `Snapshot`.
 Rule 3: `position` is where a new feed over the same sessions can continue.
@@ -140,7 +140,7 @@ class SessionFeed:
         return snapshot
 
     def _pop(self) -> WatchItem | None:
-        """Return a queued item, or None. Cancellation loses no item: there is no await."""
+        """Return a queued item, or None. Cancellation loses no item, because nothing is awaited."""
         if self._pending:
             return self._pending.pop(next(iter(self._pending)))
         item = self._named.next_nowait()

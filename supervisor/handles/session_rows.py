@@ -10,7 +10,7 @@ Rule 2: a row has what a list shows of a session; `Info` has the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
@@ -18,7 +18,7 @@ from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.ids import RequestId, SessionId, TurnId, parse_session_id
 from supervisor.core.info import Badge
 from supervisor.core.records import Delta, Gap, Record
-from supervisor.core.session_values import Phase
+from supervisor.core.session_values import Attention, LastOutcome, Phase
 
 if TYPE_CHECKING:
     from supervisor.sessions.inbox import PermissionRequest
@@ -79,8 +79,8 @@ class SessionRow:
     tokens: int
     cost: float
     budget: TightestBudget | None
-    last_outcome: Any = None
-    attention: tuple[Any, ...] = ()
+    last_outcome: LastOutcome | None = None
+    attention: tuple[Attention, ...] = ()  # the most urgent first
     seen_seq: int = 0
     last_seq: int
     stop_reason: str | None

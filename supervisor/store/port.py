@@ -30,7 +30,8 @@ from .feed_reads import FeedReads
 class Filter:
     """Filter of a list: every field that is not None must match.
 
-    `text` matches a part of the name, title or key, ignoring case.
+    `text` matches a part of the name, title or key, ignoring case. `attention` is whether something
+    that a person should look at is kept in the row.
     """
 
     agent: str | None = None
@@ -48,6 +49,7 @@ class Filter:
     created_before: float | None = None
     updated_after: float | None = None
     updated_before: float | None = None
+    attention: bool | None = None
 
 
 NO_FILTER: Final = Filter()

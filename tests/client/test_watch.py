@@ -78,6 +78,28 @@ async def test_a_feed_shows_changes_requests_and_deletions(kind: Kind, folder: P
     assert seen[-1] == SessionGone(session.id)
 
 
+async def test_a_stopped_session_with_a_failed_turn_is_in_the_snapshot(
+    kind: Kind, folder: Path
+) -> None:
+    @supervisor.agent("breaker")
+    async def breaker(turn: supervisor.Turn) -> None:
+        raise ValueError("wrong")
+
+    async with opened(kind, folder, agents=[breaker]) as sup:
+        session, quiet = await sup.create("breaker"), await sup.create("breaker")
+        await session.prompt("go")
+        await session.stop()
+        await quiet.stop()
+        info = await session.info()
+        (snapshot,) = await read_until(sup, lambda _: True)
+
+    assert isinstance(snapshot, Snapshot)
+    (row,) = snapshot.rows
+    assert (row.id, row.attention) == (session.id, info.attention)
+    assert row.last_outcome == info.last_outcome
+    assert [item.kind for item in row.attention] == ["failed_turn"]
+
+
 async def test_wrong_arguments_are_refused(sup: Sup) -> None:
     with pytest.raises(SessionNotFound):
         await read_until(sup, lambda _: True, "s_0_1")

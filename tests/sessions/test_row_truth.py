@@ -12,6 +12,7 @@ import trio
 
 from actors.testing import settle
 from supervisor import Limits, Session, Supervisor, SupervisorError
+from supervisor.core.ids import SessionId
 from supervisor.core.info import Info
 from supervisor.handles.session_rows import SessionGone, SessionRow, Snapshot, TightestBudget
 from tests.support.fake_agents import AgentRun, FakeAgent, records
@@ -62,6 +63,8 @@ class RandomUser:
             self._answer,
             self._finish,
             self._finish,
+            self._fail,
+            self._seen,
             self._stop,
             self._archive,
             self._delete,
@@ -115,6 +118,14 @@ class RandomUser:
         for run in self._open_runs()[:2]:
             run.finish(self._chance.choice(["done", None]))
 
+    async def _fail(self) -> None:
+        for run in self._open_runs()[:1]:
+            run.fail(ValueError("wrong"))
+
+    async def _seen(self) -> None:
+        session = self._session()
+        await session.seen((await session.info()).last_seq)
+
     async def _stop(self) -> None:
         await self._session().stop()
 
@@ -167,20 +178,24 @@ async def expected_budget(sup: Supervisor, info: Info) -> TightestBudget | None:
             allowed = None if state.limits is None else getattr(state.limits, name)
             if allowed is not None:
                 used = round(getattr(above.spent, name), 9)
-                found.append(TightestBudget(above.id, name, used, allowed))  # type: ignore[arg-type]
+                found.append(TightestBudget(above.id, name, used, allowed))
         parent = None if above.parent is None else sup.session(above.parent)
         above = None if parent is None else await parent.info()
     return max(found, key=lambda one: one.share, default=None)
+
+
+def _is_news(info: Info) -> bool:
+    return not info.archived and bool(info.badge == "failed" or info.attention)
 
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_rows_are_the_truth_after_any_operations(
     sup: Supervisor, fake_agent: FakeAgent, nursery: trio.Nursery, seed: int
 ) -> None:
-    chance = random.Random(seed)  # noqa: S311 - a test
+    chance = random.Random(seed)
     user, reader = RandomUser(sup, fake_agent, chance), RowReader()
     await user._create()
-    nursery.start_soon(reader.follow, sup, random.Random(seed))  # noqa: S311 - a test
+    nursery.start_soon(reader.follow, sup, random.Random(seed))
     for _ in range(OPERATIONS):
         await user.act()
     await fake_agent.finish_all()
@@ -190,8 +205,8 @@ async def test_rows_are_the_truth_after_any_operations(
     await trio.sleep(QUIET_SECONDS)
 
     infos = {info.id: info for info in await sup.list()}
-    shown = {id for id, info in infos.items() if info.phase != "stopped"}
-    shown |= {id for id, info in infos.items() if info.badge == "failed" and not info.archived}
+    shown = {one for one, info in infos.items() if info.phase != "stopped"}
+    shown |= {one for one, info in infos.items() if _is_news(info)}
     assert shown <= reader.rows.keys() <= infos.keys()
-    for id in reader.rows:
-        await check_row(sup, reader.rows[id], infos[id])
+    for session_id, row in reader.rows.items():
+        await check_row(sup, row, infos[SessionId(session_id)])

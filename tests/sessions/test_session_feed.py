@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 import trio
@@ -68,6 +68,14 @@ async def seen(sup: Supervisor, session: Session, nursery: trio.Nursery) -> Seen
     nursery.start_soon(found.follow, sup)
     await settle()
     return found
+
+
+async def until_record(feed: session_feed.SessionFeed) -> AsyncIterator[Record]:
+    """Yield the next record of the feed."""
+    async for item in feed:
+        if isinstance(item, Record):
+            yield item
+            return
 
 
 async def quiet() -> None:
@@ -185,7 +193,7 @@ async def test_a_budget_of_an_ancestor_is_shown_in_every_row_below_it(
     run.turn.usage(input_tokens=400)
     await quiet()
 
-    assert {seen.rows[id].budget for id in (root.id, one.id, two.id)} == {
+    assert {seen.rows[known].budget for known in (root.id, one.id, two.id)} == {
         TightestBudget(root.id, "tokens", 400, 1000)
     }
 
@@ -278,21 +286,21 @@ async def test_a_position_beyond_the_last_is_answered_as_a_reset(
     async with sup.watch_sessions([session.id], 1_000_000) as feed:
         snapshot = await anext(feed)
         await session.set(title="new")
-        async for item in feed:
-            if isinstance(item, Record):
-                break
+        news = [item async for item in until_record(feed)]
 
     assert isinstance(snapshot, Snapshot)
     assert snapshot.is_reset
-    assert item.seq == (await session.info()).last_seq
+    assert [item.seq for item in news] == [(await session.info()).last_seq]
 
 
 async def test_a_feed_ends_with_the_supervisor(fake_agent: FakeAgent) -> None:
-    async with trio.open_nursery() as nursery:
-        async with supervisor.open(":memory:", agents=[fake_agent.agent]) as sup:
-            seen = SeenItems()
-            nursery.start_soon(seen.follow, sup)
-            await settle()
+    seen = SeenItems()
+    async with (
+        trio.open_nursery() as nursery,
+        supervisor.open(":memory:", agents=[fake_agent.agent]) as sup,
+    ):
+        nursery.start_soon(seen.follow, sup)
+        await settle()
 
     assert isinstance(seen.items[0], Snapshot)
 

@@ -8,8 +8,9 @@ from supervisor.api.operation import StreamResponse, operation
 from supervisor.api.params import QUERY_CONSTRAINTS, query_params
 from supervisor.api.request import OperationCall
 from supervisor.api.sse import EventStream, global_events, session_events
-from supervisor.api.watch_events import watch_events
+from supervisor.api.watch_events import EVENT_NAMES, watch_events
 from supervisor.core.errors import ConfigError, SessionNotFound, SupervisorError
+from supervisor.core.records import Delta, Gap, Record
 from supervisor.core.state import Phase
 from supervisor.decode import DecodeError, InvalidField
 from supervisor.handles.session_rows import check_named
@@ -26,6 +27,7 @@ _WATCH_SSE = {"text/event-stream": "server-sent events; the data of each is desc
     raises=(SessionNotFound, ConfigError),
     other_media_types=_SSE,
     streams=True,
+    event_kinds=(Record, Delta, Gap),
 )
 async def stream(call: OperationCall) -> StreamResponse | None:
     """Stream the records of a session after a number, then new ones.
@@ -52,6 +54,7 @@ async def stream(call: OperationCall) -> StreamResponse | None:
     raises=(ConfigError,),
     other_media_types=_SSE,
     streams=True,
+    event_kinds=(Record,),
 )
 async def stream_all(call: OperationCall) -> StreamResponse:
     """Stream the records of all sessions after a position, in the order of commits.
@@ -69,6 +72,7 @@ async def stream_all(call: OperationCall) -> StreamResponse:
     raises=(SessionNotFound, ConfigError),
     other_media_types=_WATCH_SSE,
     streams=True,
+    event_kinds=(*EVENT_NAMES, Record, Delta),
 )
 async def watch(call: OperationCall) -> StreamResponse:
     """Stream the rows of all sessions, and the records of the named sessions.
