@@ -57,13 +57,14 @@ def test_a_request_is_shown_in_full_and_answered_by_a_key(monkeypatch: pytest.Mo
             monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 3600.0)
             await user.type("ask rm", "enter")
             await user.see("y allow once · a allow always · n reject once · d reject always")
-            await user.pilot.press("n")  # meant for the input, perhaps
+            await user.pilot.press("n")  # of a text that is typed when the request opens
+            await user.until(lambda: user.screen.input.text == "n")
             assert user.screen.panel.request is not None
 
             monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 0.0)
+            await user.pilot.press("backspace", "escape", "s", "a")
+            await user.until(lambda: user.screen.input.text == "sa")
             await user.pilot.press("escape", "y")
-            assert user.screen.input.text == "y"
-            await user.pilot.press("backspace", "escape", "y")
             await user.see("rm: allowed")
             await user.see("allow_once by person")
             assert not user.screen.panel.display
