@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from supervisor.cli.transcript.model import TranscriptModel
 from supervisor.core.errors import SessionNotFound, SupervisorError
-from supervisor.core.records import Item, Record
+from supervisor.core.records import Gap, Item, Record
 
 if TYPE_CHECKING:
     from supervisor.client import RemoteSession
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Records that are read first, and at least before them when the user scrolls to the start.
 FIRST_RECORDS: Final = 400
+# A longer gap is shown and not filled.
+_MAX_FILLED: Final = 5_000
 _RETRY_SECONDS: Final = 1.0
 _ITEMS_AT_ONCE: Final = 100
 
@@ -70,12 +72,21 @@ class SessionFeed:
             self._open_feed = feed
             count = 0
             async for item in feed:
+                if isinstance(item, Gap) and item.last - item.first < _MAX_FILLED:
+                    await self._fill(item)
+                    continue
                 self._keep(item)
                 self._apply(item)
                 count += 1
                 if count % _ITEMS_AT_ONCE == 0:
                     await asyncio.sleep(0)  # a long history must not keep keys waiting
         self.is_over = True
+
+    async def _fill(self, gap: Gap) -> None:
+        """Read the records that the feed has skipped, because this reader was too slow."""
+        for record in await self._read_between(gap.first - 1, gap.last + 1):
+            self._keep(record)
+            self._apply(record)
 
     def _keep(self, item: Item) -> None:
         if isinstance(item, Record) and (not self._records or item.seq > self._records[-1].seq):

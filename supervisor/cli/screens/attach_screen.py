@@ -289,6 +289,11 @@ class AttachScreen(Screen[None]):
         """Answer the request."""
         self.run_worker(self._answer(message), group="input")
 
+    async def on_request_panel_typed(self, message: RequestPanel.Typed) -> None:
+        """Move what was typed to the input."""
+        self.input.focus()
+        await self.input.take_key(message.key)
+
     async def _answer(self, message: RequestPanel.Decided) -> None:
         try:
             await self._sup.answer(message.request_id, message.decision)  # type: ignore[arg-type]  # an offered one

@@ -43,11 +43,19 @@ class RequestPanel(VerticalScroll, can_focus=True):
             self.request_id = request_id
             self.decision = decision
 
+    class Typed(Message):
+        """The user has pressed a key that is for the input."""
+
+        def __init__(self, key: events.Key) -> None:
+            super().__init__()
+            self.key = key
+
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.request: RequestBlock | None = None
         self._clock = clock
         self._shown_at = 0.0
+        self._is_typing = False
         self._text = Static(markup=False)
 
     def on_mount(self) -> None:
@@ -66,14 +74,28 @@ class RequestPanel(VerticalScroll, can_focus=True):
             self.scroll_home(animate=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Decide, if the key stands for an offered decision."""
-        decision, _ = DECISION_KEYS.get(event.key.lower(), (None, None))
+        """Decide, if the key stands for an offered decision; other characters are for the input."""
+        decision = self._decision_of(event.key.lower())
+        if decision is not None and self.request is not None:
+            event.stop()
+            self.post_message(self.Decided(self.request.request_id, decision))
+        elif event.is_printable or self._is_typing:
+            event.stop()
+            # The keys that follow in a burst arrive here before the focus has moved.
+            self._is_typing = True
+            self.post_message(self.Typed(event))
+
+    def on_blur(self) -> None:
+        """Take keys as decisions again, the next time."""
+        self._is_typing = False
+
+    def _decision_of(self, key: str) -> str | None:
         request = self.request
-        if decision is None or request is None or decision not in request.options:
-            return
-        event.stop()
-        if self._clock() - self._shown_at >= _GRACE_SECONDS:
-            self.post_message(self.Decided(request.request_id, decision))
+        is_early = self._clock() - self._shown_at < _GRACE_SECONDS
+        if request is None or is_early or self._is_typing:
+            return None
+        decision, _ = DECISION_KEYS.get(key, (None, None))
+        return decision if decision in request.options else None
 
 
 def decision_hints(request: RequestBlock) -> str:
@@ -90,5 +112,5 @@ def _request_text(request: RequestBlock, more: int) -> Text:
     if request.input:
         text.append(f"\n{request.input}", Style(bold=False))
     behind = f"   ({more} more)" if more else ""
-    text.append(f"\n{decision_hints(request)} · Esc writes instead{behind}", Style(color="yellow"))
+    text.append(f"\n{decision_hints(request)} · other keys write{behind}", Style(color="yellow"))
     return text

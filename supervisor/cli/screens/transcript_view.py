@@ -24,7 +24,7 @@ from supervisor.cli.transcript.lines import Line, block_lines
 from supervisor.cli.transcript.model import TranscriptModel
 from supervisor.core.records import Item
 
-_FRAME_SECONDS: Final = 1 / 60
+_FRAME_SECONDS: Final = 1 / 30
 _STYLES: Final[dict[str | None, Style]] = {
     None: Style(),
     "bold": Style(bold=True),
