@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from supervisor.core.errors import SessionNotFound, short_repr
+from supervisor.core.errors import SessionNotFound, SupervisorError, short_repr
 
+from .async_runner import NeedsTrio, interrupted_by_signals
+from .common_options import chosen_host, refuse_typed_host
+from .daemon_place import DaemonPlace
 from .failures import require_file
 from .output import Screen
 
@@ -62,16 +65,23 @@ Access: TypeAlias = Literal["read", "keep", "live"]
 
 @asynccontextmanager
 async def open_target(
-    screen: Screen, *, state: str | None = None, access: Access = "live"
+    screen: Screen, *, state: str | None = None, access: Access = "live", start: bool = False
 ) -> AsyncIterator[Target]:
     """Open the file `state`, or connect to the daemon if `state` is None.
 
-    Raise `NoDaemon` if no daemon listens, and the errors of `connect` and `open`.
+    Without a daemon, `start` starts one, and `access="read"` reads its store. Raise `NoDaemon` if
+    neither is possible, and the errors of `reach_daemon`, `connect` and `open`.
     """
-    if state is None:
-        async with _connected(access) as sup:
-            yield sup
-        return
+    async with AsyncExitStack() as held:
+        if state is None:
+            yield await _connect(screen, held, access, start=start)
+            return
+        refuse_typed_host("--state names a file of this machine")
+        yield await held.enter_async_context(_open_file(screen, state, access))
+
+
+@asynccontextmanager
+async def _open_file(screen: Screen, state: str, access: Access) -> AsyncIterator[Target]:
     from supervisor.offline import open_for_maintenance, open_for_reading  # noqa: PLC0415 - see above
 
     if access == "keep":
@@ -84,9 +94,12 @@ async def open_target(
         yield sup
 
 
-@asynccontextmanager
-async def _connected(access: Access) -> AsyncIterator[Target]:
+async def _connect(
+    screen: Screen, held: AsyncExitStack, access: Access, *, start: bool
+) -> Target:
+    """Return the daemon, which is started if it is absent, or its store; `held` closes it."""
     from supervisor.client import (  # noqa: PLC0415 - only for who talks to it
+        AnswerLost,
         NoDaemon,
         connect_blocking,
         connect_once,
@@ -95,17 +108,93 @@ async def _connected(access: Access) -> AsyncIterator[Target]:
 
     require_configuration_file(None)
     connect = connect_once if is_in_trio_task() else connect_blocking
+    place = DaemonPlace() if chosen_host() is None else _enter_host(screen, held)
+    made = connect(place.address, token_file=place.token_file)
     try:
-        async with connect() as sup:
-            yield cast("Target", sup)  # it has the same methods; a test compares them
+        # It has the same methods; a test compares them.
+        return cast("Target", await held.enter_async_context(made))
     except NoDaemon as error:
-        raise NoDaemon(str(error.args[0]), hint=_no_daemon_hint(access)) from None
+        if place.host is not None:
+            raise _no_remote_daemon(place) from None
+        absent = str(error.args[0])
+    except AnswerLost:
+        if place.host is None:
+            raise
+        raise _no_remote_daemon(place) from None
+    if start and _start(screen):
+        return cast("Target", await held.enter_async_context(connect()))
+    if access != "read":
+        raise NoDaemon(absent, hint=_NO_DAEMON_HINTS["start" if start else access])
+    return await held.enter_async_context(_open_daemon_store(screen, absent))
 
 
-def _no_daemon_hint(access: Access) -> str:
-    if access == "live":
-        return "start one with `understudy serve`; `understudy run` and `chat` need none"
-    return "start one with `understudy serve`, or name a file of sessions with --state PATH"
+def _enter_host(screen: Screen, held: AsyncExitStack) -> DaemonPlace:
+    from .daemon_start import reach_daemon  # noqa: PLC0415 - rarely needed
+
+    with interrupted_by_signals():
+        return held.enter_context(reach_daemon(screen))
+
+
+def _start(screen: Screen) -> bool:
+    from .daemon_start import start_if_allowed  # noqa: PLC0415 - rarely needed
+
+    with interrupted_by_signals():
+        return start_if_allowed(screen)
+
+
+@asynccontextmanager
+async def _open_daemon_store(screen: Screen, absent: str) -> AsyncIterator[Target]:
+    """Open the store of the daemon, which does not listen, to read it.
+
+    Raise `NoDaemon` if there is no store, and `NeedsTrio` if the caller does not run on trio.
+    """
+    from supervisor.client import NoDaemon  # noqa: PLC0415 - see above
+    from supervisor.client.connect import is_in_trio_task  # noqa: PLC0415 - see above
+
+    path = load_configuration(None).daemon.database
+    if not os.path.exists(path):  # noqa: PTH110 - as in require_file
+        raise NoDaemon(
+            f"{absent}, and there is no store at {path}",
+            hint="`understudy new AGENT` starts the daemon; `understudy run` and `chat` need none",
+        )
+    if not is_in_trio_task():
+        raise NeedsTrio
+    from supervisor.offline import open_for_reading  # noqa: PLC0415 - see above
+
+    async with open_for_reading(path) as sup:
+        note = _absence_note(path)
+        if screen.as_json:
+            screen.warn(note)
+        else:
+            screen.note(note)
+        yield sup
+
+
+def _absence_note(store: str) -> str:
+    from supervisor.store.sqlite.lock import is_held, read_notes  # noqa: PLC0415 - see above
+
+    path = Path(os.path.realpath(store))
+    if is_held(path):
+        return f"The daemon (process {read_notes(path).pid}) does not listen; showing its store."
+    return "The daemon is not running; showing its store as the next start will recover it."
+
+
+_NO_DAEMON_HINTS: Final = {
+    "live": "start it with `understudy serve --detach`; `understudy run` and `chat` need none",
+    "keep": "start it with `understudy serve --detach`, or name a file with --state PATH",
+    "start": "start it with `understudy serve --detach`, or leave out --no-start and set"
+    " daemon.autostart",
+}
+
+
+def _no_remote_daemon(place: DaemonPlace) -> SupervisorError:
+    from supervisor.client import NoDaemon  # noqa: PLC0415 - see above
+
+    detail = place.detail()
+    return NoDaemon(
+        f"no daemon answers on host {place.host}{f': {detail}' if detail else ''}",
+        hint="start it there, and check its socket with `understudy config get daemon.socket`",
+    )
 
 
 def _note_dead_owner(screen: Screen, state: str) -> None:

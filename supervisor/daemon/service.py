@@ -42,6 +42,7 @@ from .folders import make_folder
 from .listeners import Listeners, hold_socket_lock, keep_socket, open_listeners
 from .logging_ import EventLog, SecretFilter
 from .metrics import DaemonMetrics
+from .process_note import note_start
 from .reload import Load, Reloader
 from .signals import DaemonSignals, Urgency, handle_signals
 from .systemd import Notifier, report_status, run_watchdog
@@ -224,6 +225,7 @@ class _Daemon:
             if listener.path is not None:
                 nursery.start_soon(keep_socket, listener.path, partial(connections.listen, app=app))
         drain_state.open()
+        note_start(self._daemon.state_folder, self._daemon.tcp_port)
         status = f"listening on {' and '.join(listener.display_name for listener in listeners)}"
         logger.info("%s", status)
         notifier.ready(status)
