@@ -94,9 +94,7 @@ async def _open_file(screen: Screen, state: str, access: Access) -> AsyncIterato
         yield sup
 
 
-async def _connect(
-    screen: Screen, held: AsyncExitStack, access: Access, *, start: bool
-) -> Target:
+async def _connect(screen: Screen, held: AsyncExitStack, access: Access, *, start: bool) -> Target:
     """Return the daemon, which is started if it is absent, or its store; `held` closes it."""
     from supervisor.client import (  # noqa: PLC0415 - only for who talks to it
         AnswerLost,
@@ -152,7 +150,7 @@ async def _open_daemon_store(screen: Screen, absent: str) -> AsyncIterator[Targe
     from supervisor.client.connect import is_in_trio_task  # noqa: PLC0415 - see above
 
     path = load_configuration(None).daemon.database
-    if not os.path.exists(path):  # noqa: PTH110 - as in require_file
+    if not os.path.exists(path):  # noqa: ASYNC240, PTH110 - fast, and as in require_file
         raise NoDaemon(
             f"{absent}, and there is no store at {path}",
             hint="`understudy new AGENT` starts the daemon; `understudy run` and `chat` need none",

@@ -65,7 +65,7 @@ def unit_text(environ: Mapping[str, str], *, program: Path) -> str:
 def _quoted(text: str) -> str:
     if not text.isprintable():
         raise ConfigError(
-            f"a unit cannot contain {ascii(text)}", hint="use a path without control characters"
+            f"a unit cannot contain {text!a}", hint="use a path without control characters"
         )
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if escaped != text or " " in text or "=" in text else text
