@@ -9,6 +9,7 @@ EXAMPLES: Final = {
         'understudy run --agent claude "Which files here are tests?"',
         "git diff | understudy run --agent claude -",
         'understudy run --agent codex --yes --timeout 10m "Make the tests pass"',
+        'understudy run --daemon --agent claude "Read the docs"',
     ),
     "chat": (
         "understudy chat --agent claude",

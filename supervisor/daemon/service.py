@@ -211,6 +211,7 @@ class _Daemon:
         backups = BackupFolder(Path(self._daemon.state_folder) / _BACKUPS)
         await trio.to_thread.run_sync(backups.remove_unfinished)
         reloader = Reloader(sup, self.configuration, self.load, self.environ)
+        note_start(self._daemon.state_folder, self._daemon.tcp_port)
         for listener in listeners:
             app = make_app(
                 sup,
@@ -225,7 +226,6 @@ class _Daemon:
             if listener.path is not None:
                 nursery.start_soon(keep_socket, listener.path, partial(connections.listen, app=app))
         drain_state.open()
-        note_start(self._daemon.state_folder, self._daemon.tcp_port)
         status = f"listening on {' and '.join(listener.display_name for listener in listeners)}"
         logger.info("%s", status)
         notifier.ready(status)

@@ -121,7 +121,7 @@ async def _wait(
                 )
             names = f": {_names(running)}" if running else ""
             progress.show(f"stopping the daemon{names}")
-            time.sleep(_POLL_SECONDS)
+            time.sleep(_POLL_SECONDS)  # noqa: ASYNC251 - this coroutine never suspends
             if running and not now and time.monotonic() > look_at:
                 found = await _running(configuration.daemon.socket)
                 running = running if found is None else found

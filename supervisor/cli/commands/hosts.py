@@ -65,7 +65,7 @@ def add(*, name: str, destination: str | None, as_json: bool, **options: Any) ->
     """Add a host, or replace the one of that name.
 
     DESTINATION is one for ssh: a name of your ssh configuration, or user@machine. Without --socket,
-    every command first asks `understudy config get daemon.socket` there. For --tcp, the port must be
+    each command first runs `understudy config get daemon.socket` there. For --tcp, the port must be
     the same on both sides of the tunnel, and the token file a copy of the daemon's.
     """
     screen = Screen(as_json=as_json)

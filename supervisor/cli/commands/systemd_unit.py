@@ -205,7 +205,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str] | None:
     program = shutil.which("systemctl")
     if program is None:
         return None
-    return subprocess.run(
+    return subprocess.run(  # noqa: S603 - systemctl, with words of ours
         [program, "--user", *arguments],
         capture_output=True,
         text=True,
