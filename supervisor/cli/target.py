@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from supervisor.core.errors import SessionNotFound, SupervisorError, short_repr
+from supervisor.core.errors import SessionNotFound, short_repr
 
 from .async_runner import NeedsTrio, interrupted_by_signals
 from .common_options import chosen_host, refuse_typed_host
@@ -21,6 +21,7 @@ from .failures import require_file
 from .output import Screen
 
 if TYPE_CHECKING:
+    from supervisor.client import NoDaemon
     from supervisor.configuration import Configuration
     from supervisor.core.info import Info
     from supervisor.handles.session import Session
@@ -73,11 +74,80 @@ async def open_target(
     neither is possible, and the errors of `reach_daemon`, `connect` and `open`.
     """
     async with AsyncExitStack() as held:
-        if state is None:
-            yield await _connect(screen, held, access, start=start)
+        if state is not None:
+            refuse_typed_host("--state names a file of this machine")
+            yield await held.enter_async_context(_open_file(screen, state, access))
             return
-        refuse_typed_host("--state names a file of this machine")
-        yield await held.enter_async_context(_open_file(screen, state, access))
+        if chosen_host() is not None:
+            yield await held.enter_async_context(_connected_to_host(screen))
+            return
+        from supervisor.client import NoDaemon  # noqa: PLC0415 - only for who talks to it
+
+        try:
+            sup = await held.enter_async_context(_connected(access))
+        except NoDaemon as error:
+            if start and _start(screen):
+                sup = await held.enter_async_context(_connected(access))
+            elif access == "read":
+                sup = await held.enter_async_context(_open_daemon_store(screen, error))
+            else:
+                raise
+        yield sup
+
+
+@asynccontextmanager
+async def _connected(access: Access) -> AsyncIterator[Target]:
+    """Connect to the configured daemon of this machine."""
+    from supervisor.client import NoDaemon  # noqa: PLC0415 - see above
+
+    require_configuration_file(None)
+    async with AsyncExitStack() as held:
+        try:
+            sup = await held.enter_async_context(_connection(DaemonPlace()))
+        except NoDaemon as error:
+            raise NoDaemon(str(error.args[0]), hint=_no_daemon_hint(access)) from None
+        yield sup
+
+
+@asynccontextmanager
+async def _connected_to_host(screen: Screen) -> AsyncIterator[Target]:
+    """Connect to the daemon of the host that the user has chosen."""
+    from supervisor.client import AnswerLost, NoDaemon  # noqa: PLC0415 - see above
+
+    from .daemon_start import reach_daemon  # noqa: PLC0415 - rarely needed
+
+    async with AsyncExitStack() as held:
+        with interrupted_by_signals():
+            place = held.enter_context(reach_daemon(screen))
+        try:
+            sup = await held.enter_async_context(_connection(place))
+        except (NoDaemon, AnswerLost):
+            detail = place.detail()
+            raise NoDaemon(
+                f"no daemon answers on host {place.host}{f': {detail}' if detail else ''}",
+                hint="start it there, and check its socket with"
+                " `understudy config get daemon.socket`",
+            ) from None
+        yield sup
+
+
+@asynccontextmanager
+async def _connection(place: DaemonPlace) -> AsyncIterator[Target]:
+    from supervisor.client import (  # noqa: PLC0415 - see above
+        connect_blocking,
+        connect_once,
+    )
+    from supervisor.client.connect import is_in_trio_task  # noqa: PLC0415 - the same
+
+    connect = connect_once if is_in_trio_task() else connect_blocking
+    async with connect(place.address, token_file=place.token_file) as sup:
+        yield cast("Target", sup)  # it has the same methods; a test compares them
+
+
+def _no_daemon_hint(access: Access) -> str:
+    if access == "live":
+        return "start it with `understudy serve --detach`; `understudy run` and `chat` need none"
+    return "start it with `understudy serve --detach`, or name a file of sessions with --state PATH"
 
 
 @asynccontextmanager
@@ -94,45 +164,6 @@ async def _open_file(screen: Screen, state: str, access: Access) -> AsyncIterato
         yield sup
 
 
-async def _connect(screen: Screen, held: AsyncExitStack, access: Access, *, start: bool) -> Target:
-    """Return the daemon, which is started if it is absent, or its store; `held` closes it."""
-    from supervisor.client import (  # noqa: PLC0415 - only for who talks to it
-        AnswerLost,
-        NoDaemon,
-        connect_blocking,
-        connect_once,
-    )
-    from supervisor.client.connect import is_in_trio_task  # noqa: PLC0415 - the same
-
-    require_configuration_file(None)
-    connect = connect_once if is_in_trio_task() else connect_blocking
-    place = DaemonPlace() if chosen_host() is None else _enter_host(screen, held)
-    made = connect(place.address, token_file=place.token_file)
-    try:
-        # It has the same methods; a test compares them.
-        return cast("Target", await held.enter_async_context(made))
-    except NoDaemon as error:
-        if place.host is not None:
-            raise _no_remote_daemon(place) from None
-        absent = str(error.args[0])
-    except AnswerLost:
-        if place.host is None:
-            raise
-        raise _no_remote_daemon(place) from None
-    if start and _start(screen):
-        return cast("Target", await held.enter_async_context(connect()))
-    if access != "read":
-        raise NoDaemon(absent, hint=_NO_DAEMON_HINTS["start" if start else access])
-    return await held.enter_async_context(_open_daemon_store(screen, absent))
-
-
-def _enter_host(screen: Screen, held: AsyncExitStack) -> DaemonPlace:
-    from .daemon_start import reach_daemon  # noqa: PLC0415 - rarely needed
-
-    with interrupted_by_signals():
-        return held.enter_context(reach_daemon(screen))
-
-
 def _start(screen: Screen) -> bool:
     from .daemon_start import start_if_allowed  # noqa: PLC0415 - rarely needed
 
@@ -141,20 +172,18 @@ def _start(screen: Screen) -> bool:
 
 
 @asynccontextmanager
-async def _open_daemon_store(screen: Screen, absent: str) -> AsyncIterator[Target]:
+async def _open_daemon_store(screen: Screen, absent: NoDaemon) -> AsyncIterator[Target]:
     """Open the store of the daemon, which does not listen, to read it.
 
     Raise `NoDaemon` if there is no store, and `NeedsTrio` if the caller does not run on trio.
     """
-    from supervisor.client import NoDaemon  # noqa: PLC0415 - see above
     from supervisor.client.connect import is_in_trio_task  # noqa: PLC0415 - see above
 
     path = load_configuration(None).daemon.database
     if not os.path.exists(path):  # noqa: ASYNC240, PTH110 - fast, and as in require_file
-        raise NoDaemon(
-            f"{absent}, and there is no store at {path}",
-            hint="`understudy new AGENT` starts the daemon; `understudy run` and `chat` need none",
-        )
+        raise type(absent)(
+            f"{absent.args[0]}, and there is no store at {path}", hint=absent.hint
+        ) from None
     if not is_in_trio_task():
         raise NeedsTrio
     from supervisor.offline import open_for_reading  # noqa: PLC0415 - see above
@@ -175,24 +204,6 @@ def _absence_note(store: str) -> str:
     if is_held(path):
         return f"The daemon (process {read_notes(path).pid}) does not listen; showing its store."
     return "The daemon is not running; showing its store as the next start will recover it."
-
-
-_NO_DAEMON_HINTS: Final = {
-    "live": "start it with `understudy serve --detach`; `understudy run` and `chat` need none",
-    "keep": "start it with `understudy serve --detach`, or name a file with --state PATH",
-    "start": "start it with `understudy serve --detach`, or leave out --no-start and set"
-    " daemon.autostart",
-}
-
-
-def _no_remote_daemon(place: DaemonPlace) -> SupervisorError:
-    from supervisor.client import NoDaemon  # noqa: PLC0415 - see above
-
-    detail = place.detail()
-    return NoDaemon(
-        f"no daemon answers on host {place.host}{f': {detail}' if detail else ''}",
-        hint="start it there, and check its socket with `understudy config get daemon.socket`",
-    )
 
 
 def _note_dead_owner(screen: Screen, state: str) -> None:

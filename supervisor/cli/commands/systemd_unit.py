@@ -78,9 +78,16 @@ def unit_path(environ: Mapping[str, str]) -> Path:
     return base / "systemd" / "user" / NAME
 
 
-@click.group(subcommand_metavar="install|uninstall|status")
-def service() -> None:
-    """Write a systemd unit that runs the daemon for you, remove it, or show its state."""
+@click.group(invoke_without_command=True, subcommand_metavar="[install|uninstall|status]")
+@json_option
+@click.pass_context
+def service(ctx: click.Context, *, as_json: bool) -> int:
+    """Show the state of the systemd unit that runs the daemon for you; install or remove it."""
+    if ctx.invoked_subcommand is None:
+        return _show_state(Screen(as_json=as_json))
+    if as_json:
+        raise click.UsageError(f"Write options after {ctx.invoked_subcommand}.")
+    return OK
 
 
 @service.command("install", short_help="Write the unit.")
@@ -132,7 +139,10 @@ def uninstall(*, as_json: bool) -> int:
 @json_option
 def status_of_unit(*, as_json: bool) -> int:
     """Show whether the unit is installed, enabled and active; exit with 1 if it is not active."""
-    screen = Screen(as_json=as_json)
+    return _show_state(Screen(as_json=as_json))
+
+
+def _show_state(screen: Screen) -> int:
     path = unit_path(os.environ)
     enabled, active = _answer("is-enabled"), _answer("is-active")
     if screen.as_json:
