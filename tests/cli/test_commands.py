@@ -299,7 +299,7 @@ def test_completion_is_printed_for_every_shell(shell: str, call: Caller) -> None
 
 
 def test_completion_completes_commands() -> None:
-    asked = {"COMP_WORDS": "understudy do", "COMP_CWORD": "1"}
+    asked = {"COMP_WORDS": "understudy doc", "COMP_CWORD": "1"}
 
     done = in_a_process(env={**os.environ, "_UNDERSTUDY_COMPLETE": "bash_complete", **asked})
 
