@@ -14,6 +14,7 @@ from supervisor.cli.common_options import refuse_typed_host
 from supervisor.cli.failures import OK, FileNotThere, report
 from supervisor.cli.options import config_option, json_option
 from supervisor.cli.output import Screen
+from supervisor.cli.result_output import show_whole_fields
 from supervisor.cli.target import load_configuration, open_target
 from supervisor.core.errors import ConfigError, StoreLocked
 
@@ -91,12 +92,13 @@ def _detach(screen: Screen, settings: DaemonSettings, arguments: list[str]) -> i
         return OK
     if started.pid is None:
         screen.note("Another command has started the daemon.")
-    screen.fields(
+    show_whole_fields(
+        screen,
         [
             *([("pid", str(started.pid))] if started.pid is not None else []),
             ("socket", started.socket),
             ("log", started.log),
-        ]
+        ],
     )
     return OK
 

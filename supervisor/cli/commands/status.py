@@ -17,6 +17,7 @@ from supervisor.cli.common_options import chosen_host
 from supervisor.cli.failures import NO_DAEMON, OK
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
+from supervisor.cli.result_output import show_whole_fields
 from supervisor.cli.target import load_configuration
 from supervisor.cli.text_format import Cell, counted, format_duration, format_timestamp
 
@@ -59,7 +60,7 @@ async def _status(screen: Screen) -> int:
     if screen.as_json:
         screen.data(found)
     else:
-        screen.fields(_fields(found))
+        show_whole_fields(screen, _fields(found))
         if found.running and not found.listening:
             screen.note("It starts or exits, or waits for room on the disk; see its log.")
         elif not found.running:

@@ -15,6 +15,7 @@ import click
 from supervisor.cli.failures import ERROR, OK, FileNotThere
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
+from supervisor.cli.result_output import show_whole_fields
 from supervisor.cli.text_format import Cell
 from supervisor.core.errors import ConfigError
 
@@ -156,12 +157,13 @@ def _show_state(screen: Screen) -> int:
         )
     else:
         installed = path.exists()
-        screen.fields(
+        show_whole_fields(
+            screen,
             [
                 ("unit", str(path) if installed else Cell("not installed", "yellow")),
                 ("enabled", enabled or "unknown: no systemctl here"),
                 ("active", active or "unknown: no systemctl here"),
-            ]
+            ],
         )
     return OK if active == "active" else ERROR
 
