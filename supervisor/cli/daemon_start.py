@@ -141,14 +141,12 @@ def start_daemon(
     with BlockingProgress(screen) as progress:
         wait = _Wait(path, deadline, progress)
         with _start_lock(wait) as has_lock:
-            if has_lock and not is_listening(settings.socket) and not wait.is_lock_held():
+            if has_lock and not wait.is_taken():
                 pid, log_start = _spawn(settings, arguments)
                 code = wait.until_listening(pid)
                 if code is not None:
                     raise _exited(code, Path(settings.log_file), log_start)
                 pid = None if wait.has_other_daemon else pid
-            else:
-                wait.until_listening(None)
     return StartedDaemon(pid, settings.socket, settings.log_file)
 
 
@@ -185,19 +183,27 @@ class _Wait:
         """Return True if a daemon listens."""
         return is_listening(str(self._socket))
 
-    def until_listening(self, pid: int | None) -> int | None:
+    def is_taken(self) -> bool:
+        """Return True once a daemon listens, False if none has the lock of the socket.
+
+        A daemon that has the lock and does not listen starts or exits.
+        """
+        pauses = self.pauses()
+        while not self.is_listening():
+            if not self.is_lock_held():
+                return False
+            next(pauses)
+        return True
+
+    def until_listening(self, pid: int) -> int | None:
         """Wait until a daemon listens; return the exit code of the process if it ends before."""
         pauses = self.pauses()
         while not self.is_listening():
-            code = None if pid is None else _exit_code(pid)
-            if code is not None and not self.is_lock_held():
-                return code
+            code = _exit_code(pid)
             if code is not None:
-                pid, self.has_other_daemon = None, True
-            if pid is None and not self.is_lock_held() and not self.is_listening():
-                raise DaemonStartFailed(
-                    "the daemon that was starting has ended", hint="see `understudy logs`"
-                )
+                # Another daemon may have taken the lock first.
+                self.has_other_daemon = self.is_taken()
+                return None if self.has_other_daemon else code
             next(pauses)
         return None
 

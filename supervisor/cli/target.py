@@ -182,7 +182,7 @@ async def _open_daemon_store(screen: Screen, absent: NoDaemon) -> AsyncIterator[
     path = load_configuration(None).daemon.database
     if not os.path.exists(path):  # noqa: ASYNC240, PTH110 - fast, and as in require_file
         raise type(absent)(
-            f"{absent.args[0]}, and there is no store at {path}", hint=absent.hint
+            f"{absent.args[0]}, and no store exists at {path}", hint=absent.hint
         ) from None
     if not is_in_trio_task():
         raise NeedsTrio

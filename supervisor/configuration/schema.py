@@ -341,7 +341,12 @@ class DaemonSettings:
     @property
     def log_file(self) -> str:
         """Path of the log of a detached daemon."""
-        return str(Path(self.state_folder) / "daemon.log")
+        return log_file_in(self.state_folder)
+
+
+def log_file_in(state_folder: str) -> str:
+    """Return the path of the log of a detached daemon with that state folder."""
+    return str(Path(state_folder) / "daemon.log")
 
 
 # An instance to check single fields with; the real paths depend on the user.

@@ -56,7 +56,7 @@ def run(
 
         def end_process(code: int) -> None:
             try:
-                note_exit(daemon.state_folder, code)
+                note_exit(daemon.socket, code)
                 logs.flush()
             finally:
                 os._exit(code)
@@ -73,7 +73,7 @@ def run(
                     exit_watchdog=exit_watchdog,
                 ),
             )
-            note_exit(daemon.state_folder, code)
+            note_exit(daemon.socket, code)
             return code
 
 

@@ -211,7 +211,7 @@ class _Daemon:
         backups = BackupFolder(Path(self._daemon.state_folder) / _BACKUPS)
         await trio.to_thread.run_sync(backups.remove_unfinished)
         reloader = Reloader(sup, self.configuration, self.load, self.environ)
-        note_start(self._daemon.state_folder, self._daemon.tcp_port)
+        note_start(self._daemon)
         for listener in listeners:
             app = make_app(
                 sup,

@@ -137,7 +137,7 @@ def test_a_host_that_refuses_shows_the_last_line_of_ssh(
 
 
 def test_a_tunnel_is_used_with_its_token(far: Home, call: Caller) -> None:
-    note = json.loads((far.folder / ".local/state/understudy/daemon.json").read_text())
+    note = json.loads(Path(f"{far.socket}.json").read_text())
     token = far.folder / ".local/state/understudy/token"
     call("hosts", "add", "tunnel", "--tcp", note["tcp_port"], "--token-file", token)
 

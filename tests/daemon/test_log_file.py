@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.configuration import DaemonSettings
 from supervisor.core.errors import ConfigError
 from supervisor.daemon.log_file import CappedLog, is_log_file, older_log, open_log_file
-from supervisor.daemon.process_note import note_exit, note_start, read_process_note
+from supervisor.daemon.process_note import ProcessNote, note_exit, note_start, read_process_note
 
 # Standard output and standard error are the log file; a child shares them.
 PROGRAM = """
@@ -69,14 +70,15 @@ def test_another_stream_is_not_the_log_file(folder: Path) -> None:
 
 
 def test_the_note_has_the_port_and_the_exit_code(folder: Path) -> None:
-    note_exit(str(folder), 1)
-    before = read_process_note(str(folder), os.getpid())
+    settings = DaemonSettings(socket=str(folder / "s"), state_folder="/x", tcp_port=8765)
+    note_exit(settings.socket, 1)
+    before = read_process_note(settings.socket, os.getpid())
 
-    note_start(str(folder), 8765)
-    note_exit(str(folder), 6)
+    note_start(settings)
+    note_exit(settings.socket, 6)
 
-    found = read_process_note(str(folder), os.getpid())
+    found = read_process_note(settings.socket, os.getpid())
     assert before is None
-    assert found is not None
-    assert (found.tcp_port, found.exit_code) == (8765, 6)
-    assert read_process_note(str(folder), 1) is None
+    assert found == ProcessNote(os.getpid(), "/x", tcp_port=8765, exit_code=6)
+    assert found.log_file == "/x/daemon.log"
+    assert read_process_note(settings.socket, 1) is None

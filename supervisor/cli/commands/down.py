@@ -81,7 +81,7 @@ async def _down(screen: Screen, configuration: Configuration, *, now: bool) -> i
                 " `understudy down --now` interrupts them."
             )
         running = await _wait(screen, configuration, daemon.pid, has_ended, running, now=now)
-    note = read_process_note(settings.state_folder, daemon.pid)
+    note = read_process_note(settings.socket, daemon.pid)
     code = None if note is None else note.exit_code
     return _report(screen, daemon.pid, code, running)
 

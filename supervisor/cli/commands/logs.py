@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 import orjson
@@ -20,6 +20,9 @@ from supervisor.cli.options import Count, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import load_configuration
 from supervisor.cli.text_format import Cell
+
+if TYPE_CHECKING:
+    from supervisor.configuration import DaemonSettings
 
 _POLL_SECONDS: Final = 0.2
 _BLOCK_BYTES: Final = 64 * 1024
@@ -46,8 +49,18 @@ def logs(*, follow: bool, count: int, as_json: bool) -> int:
     terminal logs there, one of systemd to the journal: journalctl --user -u understudy.
     """
     screen = Screen(as_json=as_json)
-    path = Path(load_configuration(None).daemon.log_file)
+    path = _find_log(load_configuration(None).daemon)
     return run_blocking(screen, partial(_logs, screen, path, count, follow=follow))
+
+
+def _find_log(settings: DaemonSettings) -> Path:
+    """Return the path of the log: of the daemon that runs, else of the configured one."""
+    from supervisor.daemon.listeners import find_daemon  # noqa: PLC0415 - slow to import
+    from supervisor.daemon.process_note import read_process_note  # noqa: PLC0415 - as above
+
+    daemon = find_daemon(settings.socket)
+    note = None if daemon is None else read_process_note(settings.socket, daemon.pid)
+    return Path(settings.log_file if note is None else note.log_file)
 
 
 async def _logs(screen: Screen, path: Path, count: int, *, follow: bool) -> None:
@@ -55,7 +68,7 @@ async def _logs(screen: Screen, path: Path, count: int, *, follow: bool) -> None
         file = path.open("rb")
     except FileNotFoundError:
         raise FileNotThere(
-            f"there is no log at {path}",
+            f"no log at {path}",
             hint="a daemon in a terminal logs there, and one of systemd to the journal:"
             " `journalctl --user -u understudy`",
         ) from None

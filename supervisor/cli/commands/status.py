@@ -89,7 +89,8 @@ def _local_status(settings: DaemonSettings) -> DaemonStatus:
 
     listening = find_daemon(settings.socket)
     process = listening or find_starting_daemon(settings.socket)
-    note = None if process is None else read_process_note(settings.state_folder, process.pid)
+    note = None if process is None else read_process_note(settings.socket, process.pid)
+    log = settings.log_file if note is None else note.log_file
     since = None if process is None else process.since
     return DaemonStatus(
         running=process is not None,
@@ -99,8 +100,8 @@ def _local_status(settings: DaemonSettings) -> DaemonStatus:
         uptime_seconds=None if since is None else max(0.0, time.time() - since),
         socket=settings.socket,
         tcp_port=None if note is None else note.tcp_port,
-        state_folder=settings.state_folder,
-        log=settings.log_file if Path(settings.log_file).exists() else None,
+        state_folder=settings.state_folder if note is None else note.state_folder,
+        log=log if Path(log).exists() else None,
     )
 
 

@@ -110,7 +110,7 @@ def install(*, force: bool, as_json: bool) -> int:
         return OK
     screen.line(f"Written: {path}")
     if reloaded is None:
-        screen.note("There is no systemctl here; on a machine with systemd:")
+        screen.note("systemctl is not installed; on a machine with systemd:")
     screen.note("Enable it with:")
     for command in _COMMANDS:
         screen.line(Cell(f"  {command}", "bold"))
