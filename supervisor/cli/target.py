@@ -137,9 +137,9 @@ async def _connection(place: DaemonPlace) -> AsyncIterator[Target]:
         connect_blocking,
         connect_once,
     )
-    from supervisor.client.connect import is_in_trio_task  # noqa: PLC0415 - the same
+    from supervisor.client.running_loop import is_in_event_loop  # noqa: PLC0415 - the same
 
-    connect = connect_once if is_in_trio_task() else connect_blocking
+    connect = connect_once if is_in_event_loop() else connect_blocking
     async with connect(place.address, token_file=place.token_file) as sup:
         yield cast("Target", sup)  # it has the same methods; a test compares them
 
@@ -177,14 +177,14 @@ async def _open_daemon_store(screen: Screen, absent: NoDaemon) -> AsyncIterator[
 
     Raise `NoDaemon` if there is no store, and `NeedsTrio` if the caller does not run on trio.
     """
-    from supervisor.client.connect import is_in_trio_task  # noqa: PLC0415 - see above
+    from supervisor.client.running_loop import is_in_event_loop  # noqa: PLC0415 - see above
 
     path = load_configuration(None).daemon.database
     if not os.path.exists(path):  # noqa: ASYNC240, PTH110 - fast, and as in require_file
         raise type(absent)(
             f"{absent.args[0]}, and no store exists at {path}", hint=absent.hint
         ) from None
-    if not is_in_trio_task():
+    if not is_in_event_loop():
         raise NeedsTrio
     from supervisor.offline import open_for_reading  # noqa: PLC0415 - see above
 
