@@ -165,9 +165,16 @@ def test_a_detached_daemon_outlives_its_terminal_and_goes_down(home: Path, call:
     assert call("status").code == 5
 
 
-def test_down_now_names_the_turns_that_it_interrupts(home: Path) -> None:
+def test_down_now_names_the_turns_that_it_interrupts(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_EXIT_SECONDS", "600")
     made = in_a_process("new", "scripted", "--name", "bob", "--json").json["id"]
     in_a_process("send", "bob", "sleep 1000")
+    with on_a_terminal("down") as terminal:  # as if it took too long
+        terminal.see("bob")
+        terminal.press_ctrl_c()
+        terminal.end()
 
     done = in_a_process("down", "--now", "--json")
 

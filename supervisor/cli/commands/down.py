@@ -21,7 +21,7 @@ from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import load_configuration
 from supervisor.cli.text_format import counted
-from supervisor.core.errors import SupervisorError
+from supervisor.core.errors import StoreDegraded, SupervisorError
 
 if TYPE_CHECKING:
     from supervisor.configuration import Configuration
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _GRACE_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 0.5
-_ANSWER_SECONDS: Final = 2.0
 _FORCED: Final = 6
 _STUCK: Final = 7
 _MAX_NAMED: Final = 5
@@ -73,7 +72,8 @@ async def _down(screen: Screen, configuration: Configuration, *, now: bool) -> i
         return OK
     running = await _running(settings.socket) or ()
     with _end_of(daemon.pid) as has_ended:
-        _signal(daemon.pid, now=now)
+        # One that drains already needs one signal more; a third would end it without order.
+        _signal(daemon.pid, twice=now and not await _is_draining(settings.socket))
         if running and not now:
             screen.note(
                 f"{counted(len(running), 'turn')} may end within"
@@ -86,10 +86,27 @@ async def _down(screen: Screen, configuration: Configuration, *, now: bool) -> i
     return _report(screen, daemon.pid, code, running)
 
 
-def _signal(pid: int, *, now: bool) -> None:
+async def _is_draining(socket: str) -> bool:
+    """Return True if the daemon does not accept work, or does not answer any more or yet."""
+    from supervisor.api.reports import HealthReport  # noqa: PLC0415 - slow to import
+    from supervisor.client.address import Address  # noqa: PLC0415 - as above
+    from supervisor.client.blocking import BlockingClient  # noqa: PLC0415 - as above
+    from supervisor.client.transport import Transport  # noqa: PLC0415 - as above
+
+    address = Address(socket, None)
+    try:
+        await Transport(BlockingClient(address), address).request(HealthReport, "GET", "v1/ready")
+    except StoreDegraded:
+        return False
+    except SupervisorError:
+        return True
+    return False
+
+
+def _signal(pid: int, *, twice: bool) -> None:
     """Request the exit; two different signals are never taken for one."""
     try:
-        for number in (signal.SIGTERM, signal.SIGINT) if now else (signal.SIGTERM,):
+        for number in (signal.SIGTERM, signal.SIGINT) if twice else (signal.SIGTERM,):
             os.kill(pid, number)
     except ProcessLookupError:
         return
