@@ -43,6 +43,10 @@ def _is_usable(screen: Screen) -> bool:
 
 
 async def _run_screen(screen: Screen, every: float) -> None:
+    # Started before the screen, which what is printed would disturb. The screen starts none: a
+    # daemon that is ended while it is shown stays down.
+    async with open_target(screen, start=True):
+        pass
     from supervisor.cli.screens.top_app import TopApp  # noqa: PLC0415 - Textual is slow to import
 
     from .slash import run_slash_command  # noqa: PLC0415 - the same
@@ -54,7 +58,7 @@ async def _run_screen(screen: Screen, every: float) -> None:
 
 
 async def _print_once(screen: Screen) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, start=True) as sup:
         stats, roots = await sup.stats(), await sup.tree()
     if screen.as_json:
         screen.data({"stats": stats, "tree": roots})
