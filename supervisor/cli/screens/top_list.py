@@ -50,6 +50,7 @@ class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
         self.added_columns: set[ColumnName] = set()
         self.column_widths: dict[ColumnName, int] = {}
         self._empty_text = ""
+        self._base = Style.null()
 
     # Drawing -------------------------------------------------------------------------------
 
@@ -57,7 +58,7 @@ class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
         """Return one line of the screen."""
         width = self.size.width
         place = y + round(self.scroll_offset.y)
-        base = self.rich_style
+        base = self._base
         if place >= len(self.model.lines):
             text = self._empty_text if y == 0 and not self.model.lines else ""
             return Strip([Segment(text, base)]).adjust_cell_length(width, base)
@@ -93,6 +94,11 @@ class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
             self.size.width, hidden=self.hidden_columns, added=self.added_columns
         )
         self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Keep the style of the widget, which takes longer to find than a line to render."""
+        super().notify_style_update()
+        self._base = self.rich_style
 
     def on_resize(self) -> None:
         """Choose the columns again; keep the selected line on the screen."""

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from supervisor.cli.text_format import Cell
 from supervisor.core.errors import SupervisorError
-from supervisor.core.records import Record
+from supervisor.core.records import Item, Record
 from supervisor.core.text import one_line
 
 from .styled_text import cells_text, lines_text
@@ -40,6 +40,7 @@ class DetailsPane(VerticalScroll):
         self._model = model
         self._text = Static()
         self._why: Any = None
+        self._heights: list[int] = []
 
     def compose(self) -> ComposeResult:
         """Show one text."""
@@ -66,7 +67,11 @@ class DetailsPane(VerticalScroll):
             lines = group_lines(group_title(name, model.view.grouping), count, self.size.width)
         else:
             lines = [[Cell("Nothing is selected.", "dim")]]
-        self._text.update(lines_text(lines, is_wrapped=True))
+        text = lines_text(lines, is_wrapped=True)
+        # Ages change each second, and a layout of the screen is the most expensive thing it does.
+        heights = [len(line) // max(1, self.size.width) for line in text.plain.split("\n")]
+        self._text.update(text, layout=heights != self._heights)
+        self._heights = heights
 
 
 class TranscriptPane(Vertical):
@@ -79,6 +84,8 @@ class TranscriptPane(Vertical):
         # The session whose records are read; None before the first and between two.
         self.session_id: str | None = None
         self.calls = OpenCalls()
+        # Items that the next tick shows: one frame of the screen costs more than many items.
+        self._unshown: list[Item] = []
         # Set when the records of the session are read up to those of its row.
         self._is_current = asyncio.Event()
 
@@ -96,6 +103,7 @@ class TranscriptPane(Vertical):
         """Show nothing, because another line is selected."""
         self.session_id = None
         self._is_current.clear()
+        self._unshown.clear()
         self.calls.clear()
         self.view.clear()
 
@@ -107,6 +115,12 @@ class TranscriptPane(Vertical):
             return None
         return list(self.calls) if self.session_id == session_id else None
 
+    def show_items(self) -> None:
+        """Show what has arrived since the last tick."""
+        items, self._unshown = self._unshown, []
+        for item in items:
+            self.view.apply(item)
+
     async def follow(self, sup: Any, entry: Entry) -> None:  # noqa: ANN401 - a target
         """Show the last records of the session, then what happens, until cancelled."""
         await asyncio.sleep(SETTLE_SECONDS)
@@ -116,7 +130,7 @@ class TranscriptPane(Vertical):
             async with sup.session(entry.id).watch(after=after) as feed:
                 async for item in feed:
                     self.calls.apply(item)
-                    self.view.apply(item)
+                    self._unshown.append(item)
                     if isinstance(item, Record) and item.seq >= last:
                         self._is_current.set()
         except SupervisorError:

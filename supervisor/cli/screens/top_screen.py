@@ -134,6 +134,7 @@ class TopScreen(ListActs):
         if self.feed.first_error is not None:
             self.app.exit(self.feed.first_error)
             return
+        self.transcript.show_items()
         had_selection = self.model.selected
         self.list.update(time.monotonic())
         if self.model.selected != had_selection:
@@ -174,7 +175,8 @@ class TopScreen(ListActs):
         # An equal text is not drawn again.
         if getattr(widget, "shown_text", None) != text:
             widget.shown_text = text  # type: ignore[attr-defined]
-            widget.update(text)
+            # One line in any case, so nothing moves.
+            widget.update(text, layout=False)
 
     def _draw_panes(self) -> None:
         if self.details.display:
