@@ -189,7 +189,7 @@ async def test_a_number_beyond_the_end_is_answered_with_a_reset(
         await session.stop()
     last = (await session.info()).last_seq
 
-    stream = await watch(target, headers=[(b"last-event-id", b"%d" % (last + 5))])
+    stream = await watch(target, headers=[LOCALHOST, (b"last-event-id", b"%d" % (last + 5))])
     await settle()
 
     assert b'id: 0\nevent: reset\ndata: {"last":%d}\n' % last in stream.body
