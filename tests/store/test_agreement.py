@@ -212,7 +212,6 @@ async def visible_data(store: Store) -> dict[str, Any]:
         "all": await store.all_records(),
         "some": await store.all_records(after=2, limit=2),
         "last": await store.last_position(),
-        "highest": await store.highest_position(),
         "totals": await true_totals(store),
         "kinds": await store.records_of_kinds(["child_ended", "child_started"]),
         "kept": [await store.stored_reply(scope, "key") for scope in SCOPES],
