@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .core.errors import (
         AgentStartFailed,
         AgentUnknown,
+        AmbiguousId,
         BudgetSpent,
         ConfigError,
         Fenced,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         InvalidDecision,
         InvalidKey,
         KeyTaken,
+        NameTaken,
         NotRunning,
         NotStorable,
         OutputTooLarge,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
     from .core.info import Badge, Info, Node
     from .core.limits import Ladder, Limits, Restart
+    from .core.match import Match
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
     from .core.records import Delta, Gap, Item, Record
@@ -123,6 +126,7 @@ _MODULES: Final = {
     "core.errors": (
         "AgentStartFailed",
         "AgentUnknown",
+        "AmbiguousId",
         "BudgetSpent",
         "ConfigError",
         "Fenced",
@@ -133,6 +137,7 @@ _MODULES: Final = {
         "InvalidDecision",
         "InvalidKey",
         "KeyTaken",
+        "NameTaken",
         "NotRunning",
         "NotStorable",
         "OutputTooLarge",
@@ -169,6 +174,7 @@ _MODULES: Final = {
         "Limits",
         "Restart",
     ),
+    "core.match": ("Match",),
     "core.permissions": ("Permissions",),
     "core.receipts": (
         "InterruptReport",
@@ -265,6 +271,7 @@ __all__ = [
     "AgentKind",
     "AgentStartFailed",
     "AgentUnknown",
+    "AmbiguousId",
     "AnswerLost",
     "Badge",
     "BudgetSpent",
@@ -303,6 +310,7 @@ __all__ = [
     "KeyTaken",
     "Ladder",
     "Limits",
+    "Match",
     "Message",
     "News",
     "NoDaemon",

@@ -233,7 +233,7 @@ def _shared(thing: T) -> T:
 def session_changed(session: SessionState, body: Body, __: Fact) -> Changes:
     changes: Changes = {
         name: body[name]
-        for name in ("title", "custom", "epoch", "zombie", "leaving")
+        for name in ("name", "title", "custom", "epoch", "zombie", "leaving")
         if name in body
     }
     if "tags" in body:

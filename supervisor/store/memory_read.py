@@ -10,6 +10,7 @@ import orjson
 import trio
 
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
+from supervisor.core.names import held_name
 from supervisor.core.records import Record
 from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import Phase, SessionState
@@ -41,13 +42,15 @@ _BATCH = 100
 class SessionData:
     """The stored data of one session."""
 
-    __slots__ = ("epoch", "number", "positions", "row", "snapshots")
+    __slots__ = ("epoch", "name", "number", "positions", "row", "snapshots")
 
     def __init__(self) -> None:
         # Both are set with the first row.
         self.number = 0
         self.row = b""
         self.epoch = 0
+        # The name that it holds, with its scope.
+        self.name: tuple[str, str] | None = None
         # Positions of the records: that of number n is positions[n - 1].
         self.positions = array("Q")
         # Rows by the number of their last record; None before the first snapshot.
@@ -64,6 +67,7 @@ class MemoryReader:
         # Sessions that are being inserted in chunks, invisible to readers.
         # Invariant: each has records.
         self._incomplete: dict[SessionId, SessionData] = {}
+        self._names: dict[tuple[str, str], SessionId] = {}
         self._last_number = 0
         # Position p is at index p - 1; a deleted record leaves None, so that positions are stable.
         self._records: list[bytes | None] = []
@@ -231,7 +235,8 @@ class MemoryReader:
             row = one.row
             if needs_no_recovery(row) and row.id not in above:
                 key = None if row.key is None or row.archived else str(row.key)
-                found.suspended.append(SuspendedRow(row.id, row.phase is Phase.STOPPED, key))
+                is_stopped = row.phase is Phase.STOPPED
+                found.suspended.append(SuspendedRow(row.id, is_stopped, key, held_name(row)))
             else:
                 found.loaded.append(one)
         return found

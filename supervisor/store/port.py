@@ -18,6 +18,8 @@ from supervisor.core.facts import AnyRecord
 from supervisor.core.frozen_struct import FrozenStruct
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.info import Badge
+from supervisor.core.match import IdKind
+from supervisor.core.names import ROOT_SCOPE
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.steady_time import ClockReading
@@ -119,12 +121,15 @@ class Stored:
 class SuspendedRow(NamedTuple):
     """A suspended or stopped session without live descendants: the fields that start-up needs.
 
-    `key` is None also for an archived session, which no longer holds its key.
+    `key` is None also for an archived session, which no longer holds its key. `name` is the name
+    that it holds, in the scope of `core.names.name_scope`.
     """
 
     id: SessionId
     is_stopped: bool
     key: str | None
+    name: str | None = None
+    name_scope: str = ROOT_SCOPE
 
 
 class StartupRows(NamedTuple):

@@ -190,6 +190,7 @@ def _row(session_id: SessionId, title: str) -> SessionState:
     return SessionState(
         id=session_id,
         agent_name="echo",
+        name=title,  # which another session of the same scope may hold
         title=title,
         phase=phase,
         tags=(title,),

@@ -13,6 +13,7 @@ from supervisor.core.errors import (
     InputRefused,
     InvalidKey,
     KeyTaken,
+    NameTaken,
     PermissionDenied,
     SessionNotActive,
     SessionNotFound,
@@ -32,6 +33,7 @@ _CREATE_ERRORS = (
     ConfigError,
     InvalidKey,
     KeyTaken,
+    NameTaken,
     PermissionDenied,
     SpawnRefused,
     StoreDegraded,
@@ -112,7 +114,7 @@ _CHANGE_PARAMS = body_params_of(
     "PATCH",
     "/v1/sessions/{id}",
     _CHANGE_PARAMS,
-    raises=(SessionNotFound, ConfigError, SessionNotActive, StoreDegraded),
+    raises=(SessionNotFound, ConfigError, NameTaken, SessionNotActive, StoreDegraded),
 )
 async def change(call: OperationCall) -> Info:
     """Change the given fields of a session and keep all others.

@@ -64,6 +64,10 @@ _CACHED_ROWS: Final = 1_000
 _MAX_CACHED_ROW_BYTES: Final = 4_096
 # The first version of files with the column `resting`.
 _FIRST_VERSION_WITH_RESTING: Final = 2
+_FIRST_VERSION_WITH_NAME: Final = 7
+# Not `name_scope`: a name that was doubled before version 7 has a scope of its own there.
+_NAME_SQL: Final = "name, CASE WHEN parent IS NULL THEN '' ELSE root END"
+_NO_NAME_SQL: Final = "NULL, ''"
 
 
 def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | None:
@@ -285,7 +289,8 @@ def startup_rows(connection: sqlite3.Connection, named: set[SessionId]) -> Start
     """Return all sessions as start-up needs them; see `port.Store.startup_rows`."""
     # A read-only store may be of a version without the column `resting`.
     is_resting = _IS_RESTING if version_of(connection) >= _FIRST_VERSION_WITH_RESTING else "FALSE"
-    resting = f"SELECT id, phase = 'stopped', {_key_sql(connection)} FROM sessions"
+    name = _NAME_SQL if version_of(connection) >= _FIRST_VERSION_WITH_NAME else _NO_NAME_SQL
+    resting = f"SELECT id, phase = 'stopped', {_key_sql(connection)}, {name} FROM sessions"
     connection.execute("BEGIN")
     try:
         suspended = connection.execute(f"{resting} WHERE {is_resting} ORDER BY number").fetchall()
