@@ -8,6 +8,9 @@ import attrs
 
 IdKind: TypeAlias = Literal["session", "request", "input", "turn", "call"]
 
+# The part of an id that a text is.
+Place: TypeAlias = Literal["whole", "beginning", "end"]
+
 # The beginning of the ids of each kind. Agents in processes choose the ids of their calls.
 PREFIXES: Final[dict[IdKind, str]] = {
     "session": "s_",
@@ -16,6 +19,13 @@ PREFIXES: Final[dict[IdKind, str]] = {
     "turn": "turn_",
     "call": "call_",
 }
+
+
+def is_part(text: str, whole: str, place: Place) -> bool:
+    """Return True if the text is this part of the id."""
+    if place == "whole":
+        return text == whole
+    return whole.startswith(text) if place == "beginning" else whole.endswith(text)
 
 
 @attrs.frozen

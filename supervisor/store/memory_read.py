@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from typing import Final
 
 import orjson
 import trio
 
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
+from supervisor.core.match import IdKind, Place, is_part
 from supervisor.core.names import held_name
 from supervisor.core.records import Record
 from supervisor.core.recovery import needs_no_recovery
@@ -37,6 +39,14 @@ from .tokenizer import INDEXED_KINDS, query_tokens, snippet, tokenize
 
 # Number of rows between two checkpoints.
 _BATCH = 100
+
+
+# The record and the field of each kind of id.
+_ID_FIELDS: Final[dict[IdKind, tuple[str, str]]] = {
+    "input": ("input_accepted", "input_id"),
+    "turn": ("turn_started", "turn_id"),
+    "call": ("tool_call", "call_id"),
+}
 
 
 class SessionData:
@@ -98,6 +108,37 @@ class MemoryReader:
     async def read_some(self, session_ids: Sequence[SessionId]) -> list[Stored]:
         found = [await self.read(session_id) for session_id in session_ids]
         return [one for one in found if one is not None]
+
+    async def find_ids(
+        self,
+        kind: IdKind,
+        text: str,
+        place: Place,
+        *,
+        session_id: SessionId | None = None,
+        limit: int = 20,
+    ) -> list[tuple[str, SessionId]]:
+        await trio.lowlevel.checkpoint()
+        if kind == "request" or (kind == "call" and session_id is None):
+            return []
+        found: set[tuple[str, SessionId]] = set()
+        for owner in list(self._sessions) if session_id is None else [session_id]:
+            ids = [owner] if kind == "session" else await self._ids_of(owner, kind)
+            found |= {(one, owner) for one in ids if is_part(text, one, place)}
+        return sorted(found)[:limit]
+
+    async def _ids_of(self, session_id: SessionId, kind: IdKind) -> list[str]:
+        """Return the ids of inputs, turns or calls in the records of a session."""
+        name, field = _ID_FIELDS[kind]
+        records = await self.records(session_id)
+        return [record.body[field] for record in records if record.kind == name]
+
+    async def sessions_named(
+        self, name: str, *, root: SessionId | None = None, limit: int = 20
+    ) -> list[Stored]:
+        wanted = Filter(root=root, text=name)
+        named = [one async for one in self.rows(matching=wanted) if one.row.name == name]
+        return sorted(named, key=lambda one: (one.row.archived, -one.number))[:limit]
 
     async def totals(self) -> Totals:
         return await self._totals.collect(self)

@@ -50,7 +50,7 @@ _TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
 _NO_LIMIT: Final = -1
 # Condition on records: those of a session that is only partly stored are hidden.
-_CALL_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.call_id' END"
+CALL_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.call_id' END"
 IS_COMPLETE: Final = "session_id NOT IN (SELECT session_id FROM unfinished)"
 
 _MAX_POSITION: Final = 2**63 - 1
@@ -140,7 +140,7 @@ def ran(
         SELECT EXISTS (
             SELECT 1 FROM records
             WHERE session_id = ?1 AND (?2 IS NULL OR turn_id = ?2) AND {IS_COMPLETE}
-            AND (?3 IS NULL OR (kind = 'tool_call' AND {_CALL_ID_SQL} = ?3))
+            AND (?3 IS NULL OR (kind = 'tool_call' AND {CALL_ID_SQL} = ?3))
         )
         """,
         (session_id, turn, call),

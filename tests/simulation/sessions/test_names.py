@@ -6,19 +6,17 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
 import trio
 
 import supervisor
-from actors.testing import explore, simulate
+from actors.testing import explore
 from supervisor import Session, Supervisor, SupervisorError
 from supervisor.core.names import held_name, name_scope
 from supervisor.sessions.names import NameIndex
-from supervisor.store.sqlite import write
+from supervisor.store import memory
 from tests.simulation.timing import random_pause
 from tests.simulation.violations import PropertyViolated
 
@@ -73,18 +71,15 @@ async def check_names(sup: Supervisor) -> None:
 
 
 async def use_names() -> None:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "state.db"
-        async with supervisor.open(path) as sup:
-            await change_names(sup)
-            await trio.sleep(60.0)  # until detached work is done
-            await check_names(sup)
-        async with supervisor.open(path) as sup:
-            await check_names(sup)
+    async with supervisor.open() as sup:
+        await change_names(sup)
+        await sup.drain()
+        await sup._services.detached_tasks.count.wait_value(0)
+        await check_names(sup)
 
 
 def test_a_name_has_one_holder_under_concurrent_changes() -> None:
-    assert explore(use_names, seeds=range(60), max_failures=1, early_timeouts=True) == []
+    assert explore(use_names, seeds=range(40), max_failures=1, early_timeouts=True) == []
 
 
 @pytest.mark.parametrize("method", ["take", "apply", "forget"])
@@ -92,7 +87,7 @@ def test_an_index_that_forgets_a_step_is_found(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     # Without the check of the store, which refuses what the index has let pass.
-    monkeypatch.setattr(write, "name_refusal", lambda *_: None)
+    monkeypatch.setattr(memory, "name_refusal", lambda *_: None)
     monkeypatch.setattr(NameIndex, method, lambda *_, **__: None)
 
-    assert explore(use_names, seeds=range(60), max_failures=1, early_timeouts=True)
+    assert explore(use_names, seeds=range(40), max_failures=1, early_timeouts=True)
