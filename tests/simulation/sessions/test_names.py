@@ -73,13 +73,13 @@ async def check_names(sup: Supervisor) -> None:
 async def use_names() -> None:
     async with supervisor.open() as sup:
         await change_names(sup)
-        await sup.drain()
         await sup._services.detached_tasks.count.wait_value(0)
+        await sup.drain()
         await check_names(sup)
 
 
 def test_a_name_has_one_holder_under_concurrent_changes() -> None:
-    assert explore(use_names, seeds=range(40), max_failures=1, early_timeouts=True) == []
+    assert explore(use_names, seeds=range(30), max_failures=1, early_timeouts=True) == []
 
 
 @pytest.mark.parametrize("method", ["take", "apply", "forget"])
@@ -90,4 +90,4 @@ def test_an_index_that_forgets_a_step_is_found(
     monkeypatch.setattr(memory, "name_refusal", lambda *_: None)
     monkeypatch.setattr(NameIndex, method, lambda *_, **__: None)
 
-    assert explore(use_names, seeds=range(40), max_failures=1, early_timeouts=True)
+    assert explore(use_names, seeds=range(30), max_failures=1, early_timeouts=True)
