@@ -312,6 +312,7 @@ __all__ = [
     "Limits",
     "Match",
     "Message",
+    "NameTaken",
     "News",
     "NoDaemon",
     "Node",

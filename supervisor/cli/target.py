@@ -138,9 +138,7 @@ async def find_session(sup: Target, text: str) -> Session:
     return sup.session((await _find(sup, "session", text, None)).id)
 
 
-async def find_id(
-    sup: Target, kind: IdKind, text: str, *, session: Session | None = None
-) -> str:
+async def find_id(sup: Target, kind: IdKind, text: str, *, session: Session | None = None) -> str:
     """Return the id of the kind that the text stands for, in the session if one is given.
 
     Raise `SessionNotFound`, `PermissionNotFound` or `IdNotFound` if there is none, and

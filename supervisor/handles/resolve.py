@@ -39,9 +39,11 @@ async def resolve(
 ) -> Match | None:
     """Return what the text stands for, or None; see `Supervisor.resolve`."""
     kinds = _kinds(kind, session_id)
-    found = await _with_part(parts, kinds, text, text, "whole", session_id)
+    found: list[_Found] = []
+    for one in kinds:
+        found += await _with_part(parts, one, [text], "whole", session_id)
     if not found and "session" in kinds:
-        found = [("session", one, one) for one in await _by_name(parts, text)]
+        found = [("session", named, named) for named in await _by_name(parts, text)]
     for place in ("beginning", "end"):
         if not found:
             found = await _by_part(parts, kinds, text, place, session_id)
@@ -71,32 +73,25 @@ async def _by_part(
         random_part = text.removeprefix(prefix)
         if len(random_part) < _MIN_PART or (place == "end" and random_part != text):
             continue
-        part = prefix + random_part if place == "beginning" else text
-        found += await _with_part(parts, [kind], part, text, place, session_id)
+        texts = [prefix + random_part if place == "beginning" else text]
+        if kind == "call":
+            texts.append(text)  # an agent in a process chooses the ids of its calls
+        found += await _with_part(parts, kind, texts, place, session_id)
     return found
 
 
 async def _with_part(
-    parts: Parts,
-    kinds: Iterable[IdKind],
-    part: str,
-    text: str,
-    place: Place,
-    session_id: SessionId | None,
+    parts: Parts, kind: IdKind, texts: Iterable[str], place: Place, session_id: SessionId | None
 ) -> list[_Found]:
-    """Return the ids of these kinds of which `part` is a part.
-
-    An agent in a process chooses the ids of its calls, which then begin with `text` itself.
-    """
+    """Return the ids of the kind of which one of the texts is a part."""
+    owner = None if kind == "session" else session_id
     found: list[_Found] = []
-    for kind in kinds:
-        owner = None if kind == "session" else session_id
-        for each in dict.fromkeys([part, text] if kind == "call" else [part]):
-            ids = await parts.services.store.find_ids(
-                kind, each, place, session_id=owner, limit=MAX_CANDIDATES + 1
-            )
-            ids += _open_ids(parts, kind, each, place, owner)
-            found += [(kind, one, session) for one, session in ids]
+    for text in texts:
+        ids = await parts.services.store.find_ids(
+            kind, text, place, session_id=owner, limit=MAX_CANDIDATES + 1
+        )
+        ids += _open_ids(parts, kind, text, place, owner)
+        found += [(kind, one, session) for one, session in ids]
     return found
 
 

@@ -63,8 +63,9 @@ class Session(SessionInputs, SessionRecords):
         `limits` and `permissions` the child has those of its parent.
 
         Raise `SpawnRefused` with the exhausted limit (`limit`, `used`, `allowed`), `NameTaken` if
-        a session of the tree holds the name, `AgentUnknown` or `AgentStartFailed`. If the call is cancelled, the spawn continues; with an
-        `idempotency_key` the same request returns the same child.
+        a session of the tree holds the name, `AgentUnknown` or `AgentStartFailed`. If the call is
+        cancelled, the spawn continues; with an `idempotency_key` the same request returns the same
+        child.
         """
         request = make_spawn_request(
             self._parts,
@@ -197,8 +198,8 @@ class Session(SessionInputs, SessionRecords):
 
         Id and history stay the same, and the queued inputs run. A session that is not stopped is
         unchanged. Raise `KeyTaken` or `NameTaken` if another session now holds its key or name,
-        `SessionNotActive` if it is archived, and `AgentStartFailed` if its agent does not start. If the call is cancelled,
-        the session may be resumed.
+        `SessionNotActive` if it is archived, and `AgentStartFailed` if its agent does not start. If
+        the call is cancelled, the session may be resumed.
         """
         await self._parts.lifecycle.resume(self.id)
         return self
@@ -244,8 +245,8 @@ class Session(SessionInputs, SessionRecords):
     async def archive(self) -> None:
         """Make a stopped session read-only, and free its key and its name.
 
-        Its queued inputs are cancelled. Raise `SessionNotActive` if the session is not stopped. Cancelling the call does not undo
-        it.
+        Its queued inputs are cancelled. Raise `SessionNotActive` if the session is not stopped.
+        Cancelling the call does not undo it.
         """
         await self._parts.lifecycle.archive(self.id)
 

@@ -255,9 +255,7 @@ class Lifecycle:
         self._services.removals.add(old)
         write = self.creation_write(session_id, attrs.evolve(plan, key=key))
         try:
-            self._admission.admit_root(
-                session_id, plan.agent, root, name=plan.name, replacing=old
-            )
+            self._admission.admit_root(session_id, plan.agent, root, name=plan.name, replacing=old)
             await self._stop_and_archive(old, also=write)
         except BaseException:
             self._admission.release(session_id)
@@ -334,9 +332,7 @@ class Lifecycle:
         if name != held_name(write.row):
             fact = Fact("session_changed", write.row.updated_at, {"name": name})
             renamed = number_facts(write.session_id, [fact], after=len(write.records))
-            write = write.changed(
-                records=(*write.records, *renamed), row=fold(write.row, fact)
-            )
+            write = write.changed(records=(*write.records, *renamed), row=fold(write.row, fact))
         names.take(ROOT_SCOPE, name, write.session_id)
         try:
             await commit_write(self._services, write)

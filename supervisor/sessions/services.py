@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 import trio
@@ -44,6 +44,7 @@ from .removals import Removals
 from .shutdown_state import ShutdownState
 from .tasks import DetachedTasks, StartLimiter
 from .timers import Timers
+
 
 class SettingsCell:
     """The current settings; calling the cell returns them."""

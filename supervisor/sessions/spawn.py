@@ -73,8 +73,9 @@ class Spawner:
         """Create a child and return its id when its agent is ready.
 
         Raise SpawnRefused if a limit or hook refuses the child, NameTaken if its name is taken in
-        the tree, and AgentStartFailed if its agent does not start. `inside` is the session whose agent called; None for a user. With
-        `idempotency`, a repeated request returns the child of the first.
+        the tree, and AgentStartFailed if its agent does not start. `inside` is the session whose
+        agent called; None for a user. With `idempotency`, a repeated request returns the child of
+        the first.
         """
         services = self._services
         services.refuse_if_shutting_down()

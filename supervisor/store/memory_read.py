@@ -130,8 +130,9 @@ class MemoryReader:
     async def _ids_of(self, session_id: SessionId, kind: IdKind) -> list[str]:
         """Return the ids of inputs, turns or calls in the records of a session."""
         name, field = _ID_FIELDS[kind]
-        records = await self.records(session_id)
-        return [record.body[field] for record in records if record.kind == name]
+        records = [one for one in await self.records(session_id) if one.kind == name]
+        ids = [one.turn_id if kind == "turn" else one.body.get(field) for one in records]
+        return [one for one in ids if one is not None]
 
     async def sessions_named(
         self, name: str, *, root: SessionId | None = None, limit: int = 20

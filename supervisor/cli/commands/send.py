@@ -105,9 +105,7 @@ async def _inputs(screen: Screen, session: str, changes: dict[str, Any]) -> None
         show_inputs(screen, await found.inputs())
 
 
-async def _with_whole_ids(
-    sup: Target, session: Session, changes: dict[str, Any]
-) -> dict[str, Any]:
+async def _with_whole_ids(sup: Target, session: Session, changes: dict[str, Any]) -> dict[str, Any]:
     """Return the changes with the whole ids of their inputs."""
     whole = dict(changes)
     for name in ("promote", "cancel"):

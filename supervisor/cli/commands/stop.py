@@ -120,7 +120,7 @@ async def _rm(screen: Screen, sessions: tuple[str, ...]) -> None:
 @click.argument("name", metavar="NAME")
 @json_option
 def rename(*, session: str, name: str, as_json: bool) -> int:
-    """Give a session another name; the name of an unarchived session is taken."""
+    """Give a session another name, unless another session of its scope holds that."""
 
     async def do(found: Session) -> None:
         await found.set(name=name)

@@ -65,7 +65,10 @@ class SessionCache(dict[SessionId, CachedSession | None]):
         """Read the stored state of a session, with the writes of the open transaction."""
         assert self._connection is not None
         found = self._connection.execute(_SELECT_STATE, (session_id,)).fetchone()
-        state = None if found is None else CachedSession(*found[:2], found[2] or 0, found[3])
+        state = None
+        if found is not None:
+            number, epoch, last_seq, name = found
+            state = CachedSession(number, epoch, last_seq or 0, name)
         self[session_id] = state
         return state
 

@@ -26,6 +26,7 @@ def find_ids(
     kind: IdKind,
     text: str,
     place: Place,
+    *,
     session_id: SessionId | None,
     limit: int,
 ) -> list[tuple[str, SessionId]]:
@@ -44,7 +45,7 @@ def find_ids(
         SELECT DISTINCT {found_id}, {owner} FROM {source}
         AND {condition} AND (?2 IS NULL OR {owner} = ?2) {complete}
         ORDER BY 1, 2 LIMIT ?3
-        """,
+        """,  # noqa: S608 - constants of ours
         (text, session_id, limit),
     ).fetchall()
 
@@ -63,7 +64,7 @@ def sessions_named(
             WHERE (label = ?1 OR (label >= ?1 || char(10) AND label < ?1 || char(11)))
             AND (?2 IS NULL OR root = ?2)
         ) ORDER BY archived, number DESC
-        """,
+        """,  # noqa: S608 - constants of ours
         (folded, root),
     )
     named: list[Stored] = []

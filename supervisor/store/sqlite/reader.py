@@ -151,7 +151,9 @@ class SqliteReader:
         session_id: SessionId | None = None,
         limit: int = 20,
     ) -> list[tuple[str, SessionId]]:
-        return await self._read(find.find_ids, kind, text, place, session_id, limit)
+        return await self._read(
+            find.find_ids, kind, text, place, session_id=session_id, limit=limit
+        )
 
     async def sessions_named(
         self, name: str, *, root: SessionId | None = None, limit: int = 20

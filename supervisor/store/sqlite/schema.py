@@ -288,8 +288,7 @@ def _version_7(db: Database) -> None:
         """
     )
     db.execute(
-        "CREATE UNIQUE INDEX sessions_by_name ON sessions (name_scope, name)"
-        " WHERE name IS NOT NULL"
+        "CREATE UNIQUE INDEX sessions_by_name ON sessions (name_scope, name) WHERE name IS NOT NULL"
     )
     db.execute("DROP INDEX records_of_inputs")
     db.execute(

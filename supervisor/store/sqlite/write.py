@@ -70,8 +70,8 @@ _RENAME_SESSION: Final = """
     UPDATE sessions SET label = ?1, tags = ?2 WHERE id = ?3 AND (label <> ?1 OR tags <> ?2)
 """
 
-# Also separate, and only if it changed. The scope too: a name that was doubled before version 7 is in
-# a scope of its own until then.
+# Also separate, and only if it changed. The scope too: until then, a name that was doubled before
+# version 7 is in a scope of its own.
 _UPDATE_NAME: Final = "UPDATE sessions SET name = ?, name_scope = ? WHERE number = ?"
 
 _SELECT_HOLDER: Final = "SELECT id FROM sessions WHERE name_scope = ? AND name = ?"

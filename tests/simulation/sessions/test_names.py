@@ -82,7 +82,7 @@ def test_a_name_has_one_holder_under_concurrent_changes() -> None:
     assert explore(use_names, seeds=range(30), max_failures=1, early_timeouts=True) == []
 
 
-@pytest.mark.parametrize("method", ["take", "apply", "forget"])
+@pytest.mark.parametrize("method", ["apply", "forget"])
 def test_an_index_that_forgets_a_step_is_found(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
