@@ -122,7 +122,10 @@ class MemoryReader:
         if kind == "request" or (kind == "call" and session_id is None):
             return []
         found: set[tuple[str, SessionId]] = set()
-        for owner in list(self._sessions) if session_id is None else [session_id]:
+        owners = list(self._sessions) if session_id is None else [session_id]
+        for owner in owners:
+            if owner not in self._sessions:
+                continue
             ids = [owner] if kind == "session" else await self._ids_of(owner, kind)
             found |= {(one, owner) for one in ids if is_part(text, one, place)}
         return sorted(found)[:limit]
