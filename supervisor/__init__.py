@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         TurnOver,
     )
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
-    from .core.info import Badge, Info, Node
+    from .core.info import Badge, Info, Need, Node, need_of
     from .core.limits import Ladder, Limits, Restart
     from .core.match import Match
     from .core.permissions import Permissions
@@ -72,8 +72,10 @@ if TYPE_CHECKING:
     from .core.records import Delta, Gap, Item, Record
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.session_values import (
+        Attention,
         Decision,
         Failure,
+        LastOutcome,
         PermissionRule,
         Phase,
         Spending,
@@ -167,7 +169,9 @@ _MODULES: Final = {
     "core.info": (
         "Badge",
         "Info",
+        "Need",
         "Node",
+        "need_of",
     ),
     "core.limits": (
         "Ladder",
@@ -193,8 +197,10 @@ _MODULES: Final = {
         "TurnScope",
     ),
     "core.session_values": (
+        "Attention",
         "Decision",
         "Failure",
+        "LastOutcome",
         "PermissionRule",
         "Phase",
         "Spending",
@@ -273,6 +279,7 @@ __all__ = [
     "AgentUnknown",
     "AmbiguousId",
     "AnswerLost",
+    "Attention",
     "Badge",
     "BudgetSpent",
     "Call",
@@ -309,10 +316,12 @@ __all__ = [
     "Item",
     "KeyTaken",
     "Ladder",
+    "LastOutcome",
     "Limits",
     "Match",
     "Message",
     "NameTaken",
+    "Need",
     "News",
     "NoDaemon",
     "Node",
@@ -378,6 +387,7 @@ __all__ = [
     "agent",
     "command",
     "connect",
+    "need_of",
     "open",
     "restore",
     "scripted_process",

@@ -50,7 +50,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "max_text_bytes": "Maximum size of a text, in bytes.",
     "max_turn_bytes": "Maximum output of a turn, in bytes.",
     "steer_fallback": "Treatment of steering if the agent does not support it.",
-    "permission_timeout_seconds": "Seconds after which an unanswered request is rejected.",
+    "permission_timeout_seconds": "Seconds after which an unanswered request is rejected once.",
     "suspend_after_seconds": "Seconds after which an idle session is suspended.",
     "quiet_after_seconds": "Seconds without progress after which a `quiet` record is written.",
     "stalled_after_seconds": "Seconds without progress after which the session counts as stalled.",
@@ -77,6 +77,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "when": "Stop `now`, or `after_turn`: when the running turn has ended.",
     "at_turn": "Id of the last turn to copy; without it, the last turn that has ended.",
     "decision": "Decision: one of the options of the request.",
+    "seq": "Number of the last record that the person has seen.",
     # Reading.
     "after": "Number after which to start.",
     "follow": "True: keep the stream open after a stop, in case the session is resumed.",

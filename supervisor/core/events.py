@@ -183,6 +183,12 @@ class DetailsChanged(RequestEvent, kw_only=True):
     name: str | None = None
 
 
+class RecordsSeen(RequestEvent, kw_only=True):
+    """A person has seen the records up to number `seq`, which exists."""
+
+    seq: int
+
+
 class RequestAnswered(RequestEvent, kw_only=True):
     request: RequestId
     decision: Decision
@@ -243,6 +249,7 @@ Event: TypeAlias = (
     | UnarchiveRequested
     | MessageAppended
     | DetailsChanged
+    | RecordsSeen
     | RequestAnswered
     | RuleRemoved
     | ChildAdmitted

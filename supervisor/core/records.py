@@ -61,6 +61,7 @@ DecidedKind: TypeAlias = Literal[
     "progress_resumed",
     "agent_restarting",
     "turn_ended",
+    "seen",
 ]
 
 StreamedKind: TypeAlias = Literal["agent_text", "thought", "tool_update", "plan", "warning"]
@@ -173,6 +174,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
             "verdict": TEXT_OR_NONE,
             "news_read": INTEGER,
             "deleted": OBJECT,
+            "keeps_attention": BOOLEAN,
         }
     ),
     "session_started": _fields(),
@@ -262,9 +264,11 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         input=OBJECT_OR_NONE,
         options=LIST,
         asks=TEXT,
+        optional={"expires_at": NUMBER_OR_NONE},
     ),
     "permission_answered": _fields(request_id=TEXT, decision=TEXT, by=TEXT),
     "rule_changed": _fields(rule_id=TEXT, tool=TEXT, decision=TEXT_OR_NONE),
+    "seen": _fields(seq=INTEGER),
 }
 
 # The kinds whose field types are a complete check; most records are of these.

@@ -55,6 +55,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "quiet": ("waits_for", "detail"),
     "stalled": ("waits_for", "detail"),
     "progress_resumed": ("was",),
+    "seen": ("seq",),
 }
 # The counts of an interrupt, printed if they are not zero.
 _COUNTS: Final = ("matched", "stopped", "unreachable")
