@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .core.match import Match
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
-    from .core.records import Delta, Gap, Item, Record
+    from .core.records import Delta, Gap, Item, Record, Reset
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.session_values import (
         Attention,
@@ -190,6 +190,7 @@ _MODULES: Final = {
         "Gap",
         "Item",
         "Record",
+        "Reset",
     ),
     "core.scopes": (
         "Scope",
@@ -351,6 +352,7 @@ __all__ = [
     "RepairRefused",
     "RepairReport",
     "RequestId",
+    "Reset",
     "Restart",
     "Scope",
     "SearchHit",
