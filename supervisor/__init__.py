@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .core.errors import (
         AgentStartFailed,
         AgentUnknown,
+        AmbiguousId,
         BudgetSpent,
         ConfigError,
         Fenced,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         InvalidDecision,
         InvalidKey,
         KeyTaken,
+        NameTaken,
         NotRunning,
         NotStorable,
         OutputTooLarge,
@@ -65,9 +67,10 @@ if TYPE_CHECKING:
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
     from .core.info import Badge, Info, Need, Node, need_of
     from .core.limits import Ladder, Limits, Restart
+    from .core.match import Match
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
-    from .core.records import Delta, Gap, Item, Record
+    from .core.records import Delta, Gap, Item, Record, Reset
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.session_values import (
         Attention,
@@ -138,6 +141,7 @@ _MODULES: Final = {
     "core.errors": (
         "AgentStartFailed",
         "AgentUnknown",
+        "AmbiguousId",
         "BudgetSpent",
         "ConfigError",
         "Fenced",
@@ -148,6 +152,7 @@ _MODULES: Final = {
         "InvalidDecision",
         "InvalidKey",
         "KeyTaken",
+        "NameTaken",
         "NotRunning",
         "NotStorable",
         "OutputTooLarge",
@@ -186,6 +191,7 @@ _MODULES: Final = {
         "Limits",
         "Restart",
     ),
+    "core.match": ("Match",),
     "core.permissions": ("Permissions",),
     "core.receipts": (
         "InterruptReport",
@@ -197,6 +203,7 @@ _MODULES: Final = {
         "Gap",
         "Item",
         "Record",
+        "Reset",
     ),
     "core.scopes": (
         "Scope",
@@ -295,6 +302,7 @@ __all__ = [
     "AgentKind",
     "AgentStartFailed",
     "AgentUnknown",
+    "AmbiguousId",
     "AnswerLost",
     "Attention",
     "Badge",
@@ -335,7 +343,9 @@ __all__ = [
     "Ladder",
     "LastOutcome",
     "Limits",
+    "Match",
     "Message",
+    "NameTaken",
     "Need",
     "News",
     "NoDaemon",
@@ -369,6 +379,7 @@ __all__ = [
     "RequestClosed",
     "RequestId",
     "RequestOpened",
+    "Reset",
     "Restart",
     "Scope",
     "SearchHit",

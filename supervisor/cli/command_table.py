@@ -56,6 +56,7 @@ FAMILIES: Final = (
             ("resume", "commands.stop:resume", "Start a stopped session again."),
             ("fork", "commands.stop:fork", "Create a session with the same history."),
             ("clear", "commands.stop:clear", "Start a new chapter in a session."),
+            ("rename", "commands.stop:rename", "Give a session another name."),
             ("archive", "commands.stop:archive", "Make a stopped session read-only."),
             ("rm", "commands.stop:rm", "Delete sessions permanently."),
         ),

@@ -21,6 +21,7 @@ from supervisor.core.errors import (
 from supervisor.core.ids import SessionKey, parse_session_id
 from supervisor.core.info import Badge, Info, Node
 from supervisor.core.limits import Ladder, Limits, OnStall, Restart
+from supervisor.core.match import IdKind, Match
 from supervisor.core.permissions import Permissions
 from supervisor.core.session_values import Decision, Phase
 from supervisor.core.validation import check_choice, check_integer, check_key, check_text
@@ -142,6 +143,16 @@ class RemoteSupervisor:
         """Stop the session and delete all its records."""
         path = f"v1/sessions/{parse_session_id(id)}"
         await self._transport.request_bytes("DELETE", path, timeout_seconds=SLOW_SECONDS)
+
+    async def resolve(
+        self, text: str, kind: IdKind | None = None, *, session: str | None = None
+    ) -> Page[Match]:
+        """Find the id that a text stands for; see `supervisor.Supervisor.resolve`."""
+        if kind is not None:
+            check_choice("kind", kind, IdKind)
+        session_id = None if session is None else parse_session_id(session)
+        arguments = {"text": check_text("text", text), "kind": kind, "session": session_id}
+        return await self._transport.request(Page[Match], "GET", "v1/resolve", arguments)
 
     async def list(
         self,
@@ -302,7 +313,11 @@ class RemoteSupervisor:
     # All sessions -------------------------------------------------------------------------
 
     def watch(self, after: int = 0) -> AbstractAsyncContextManager[RemoteGlobalFeed]:
-        """Watch the records of all sessions in commit order, after a position."""
+        """Watch the records of all sessions in commit order, after a position.
+
+        If `after` is beyond the last position, the feed raises `RecordNotFound`; a second
+        `async for` yields all records.
+        """
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")
         from .feed import RemoteGlobalFeed, open_feed  # noqa: PLC0415 - it needs trio

@@ -15,6 +15,7 @@ import orjson
 
 from supervisor.core.errors import SessionNotFound
 from supervisor.core.ids import SessionId
+from supervisor.core.records import Reset
 from supervisor.core.session_values import Attention, LastOutcome, Phase
 from supervisor.decode.light import decode_light
 from supervisor.handles.session_rows import (
@@ -76,6 +77,7 @@ class RemoteSessionFeed(RemoteFeed[WatchItem]):
         make = _ITEMS.get(event.name)
         if make is None:
             record, number = decode_item(event)
+            assert not isinstance(record, Reset)  # here a snapshot says so
             return record, None if number is None else int(event.id or 0)
         item = make(orjson.loads(event.data))
         if isinstance(item, SessionGone) and item.id in self._named:

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from supervisor.core.errors import SessionNotFound
 from supervisor.core.ids import parse_session_id
 from supervisor.core.info import Badge, Info, Node
+from supervisor.core.match import IdKind, Match
 from supervisor.core.state import Phase
-from supervisor.core.validation import check_integer, check_text
+from supervisor.core.validation import check_choice, check_integer, check_text
 from supervisor.sessions.feed import GlobalFeed
 from supervisor.sessions.maintenance import search
 from supervisor.sessions.maintenance_reports import SearchHit
@@ -17,6 +18,7 @@ from supervisor.sessions.refusals import session_not_found
 
 from .arguments import decode_cursor, encode_cursor
 from .parts import Parts
+from .resolve import resolve
 from .session import Session
 from .session_feed import SessionFeed
 from .session_rows import check_named, check_position
@@ -55,6 +57,31 @@ class SessionQueries:
         except SessionNotFound:
             return False
         return True
+
+    async def resolve(
+        self,
+        text: str,
+        kind: IdKind | None = None,
+        *,
+        session: str | None = None,
+    ) -> Page[Match]:
+        """Find the id that a short form stands for; return a page with one match, or an empty one.
+
+        The text is a whole id; or the name, the key or a path `root/child` of a session; or the
+        beginning of the random part of an id, with or without its prefix; or the end of an id. The
+        first of these that finds something decides. `kind` is `session`, `request`, `input`, `turn`
+        or `call`. With `session`, an id, only requests, inputs, turns and calls of that session are
+        found; without it, only those calls that run.
+
+        Raise `AmbiguousId` with the `candidates` if the text stands for several ids, `ConfigError`
+        for an invalid argument, and `SessionNotFound` if `session` is not an id.
+        """
+        self._services.refuse_if_closed()
+        if kind is not None:
+            check_choice("kind", kind, IdKind)
+        session_id = None if session is None else parse_session_id(session)
+        match = await resolve(self._parts, check_text("text", text), kind, session_id)
+        return Page(() if match is None else (match,), None)
 
     async def list(
         self,
@@ -151,14 +178,21 @@ class SessionQueries:
     async def watch(self, after: int = 0) -> AsyncIterator[GlobalFeed]:
         """Open a feed of the records of all sessions, in commit order, after a position.
 
-        `async for` over the feed yields each record once and waits for new ones. Leaving the block
-        closes it. Raise `ConfigError` if `after` is not a whole number from 0.
+        `async for` over the feed yields each record once and waits for new ones. If `after` is
+        beyond the last position, it raises `RecordNotFound`; a second `async for` yields all
+        records. Leaving the block closes the feed.
+
+        Raise `ConfigError` if `after` is not a whole number from 0.
         """
         check_position(after)
         parts = self._parts
         parts.services.refuse_if_closed()
+        store = parts.services.store
         reader = GlobalFeed(
-            parts.services.store, after=after, is_published=parts.registry.is_published
+            store,
+            after=after,
+            highest=await store.highest_position(),
+            is_published=parts.registry.is_published,
         )
         self._services.feeds.add(reader)
         try:

@@ -1,7 +1,7 @@
 """The feed of `watch_sessions()`: rows of all sessions, records of a few.
 
-Rule 1: the feed slows no session. Of each session only the latest row is queued, and records are read
-        from the store when the reader takes them.
+Rule 1: the feed slows no session. Of each session only the latest row is queued, and records are
+        read from the store when the reader takes them.
 Rule 2: if too much is queued, it is dropped, and the next item is a new `Snapshot`.
 Rule 3: `position` is where a new feed over the same sessions can continue.
 """

@@ -34,6 +34,7 @@ WANTED = (
     "resume",
     "fork",
     "clear",
+    "rename",
     "archive",
     "rm",
     "watch",

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import supervisor
 from supervisor.cli import async_runner, main, target
-from supervisor.cli.demo.show_live import LiveStage
+from supervisor.cli.demo.live_output import LiveOutput
 from tests.support.cli_runner import Called, Caller, Tty
 
 pytestmark = pytest.mark.usefixtures("names_of_old_stores")
@@ -199,9 +199,10 @@ async def test_the_live_screen_of_the_demo_is_made_safe() -> None:
     async with supervisor.open(agents=[evil]) as sup:
         session = await prepare(sup)
         roots = await sup.tree()
-        stage = LiveStage(console)
-        stage.tell("spawn", EVIL)
-        stage.show(roots, {session.id: EVIL}, EVIL)
+        output = LiveOutput(console)
+        output.tell("spawn", EVIL)
+        with output.shown():
+            output.show(roots, {session.id: EVIL}, EVIL)
 
     assert isinstance(console.file, io.StringIO)
     drawn = console.file.getvalue()

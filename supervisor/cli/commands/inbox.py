@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,9 @@ import click
 from supervisor.cli.async_runner import run_async, run_reading
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen, json_text
-from supervisor.cli.target import open_target
+from supervisor.cli.target import find_id, open_target
 from supervisor.cli.text_format import Cell, format_age
+from supervisor.core.errors import PermissionNotFound
 from supervisor.core.text import one_line
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def answer(*, request: str, decision: str, as_json: bool) -> int:
 
 async def _answer(screen: Screen, request: str, decision: str) -> None:
     async with open_target(screen) as sup:
+        with suppress(PermissionNotFound):  # `answer` knows if it was answered already
+            request = await find_id(sup, "request", request)
         await sup.answer(request, decision)  # type: ignore[arg-type]  # click has checked it
     if screen.as_json:
         screen.data({"request_id": request, "decision": decision})

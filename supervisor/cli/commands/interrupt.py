@@ -12,12 +12,14 @@ from supervisor.cli.failures import ERROR, OK
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
-from supervisor.cli.target import find_session, open_target
+from supervisor.cli.target import find_id, find_session, open_target
 from supervisor.cli.text_format import format_duration
 
 if TYPE_CHECKING:
+    from supervisor.cli.target import Target
     from supervisor.core.receipts import InterruptReport
     from supervisor.core.scopes import Scope
+    from supervisor.handles.session import Session
 
 
 @click.command()
@@ -61,12 +63,24 @@ def _scope(options: dict[str, Any]) -> Scope:
 
 async def _interrupt(screen: Screen, session: str, scope: Scope, asked: dict[str, Any]) -> int:
     async with open_target(screen) as sup, progress(screen, "interrupting"):
-        report = await (await find_session(sup, session)).interrupt(scope, **asked)
+        found = await find_session(sup, session)
+        report = await found.interrupt(await _whole(sup, found, scope), **asked)
     if screen.as_json:
         screen.data(report)
     else:
         _show(screen, session, report, scope, asked["replace_with"])
     return ERROR if report.unreachable else OK
+
+
+async def _whole(sup: Target, session: Session, scope: Scope) -> Scope:
+    """Return the scope with the whole id of its turn or call."""
+    from supervisor.core.scopes import ToolCall, TurnScope  # noqa: PLC0415 - late
+
+    if isinstance(scope, ToolCall):
+        return ToolCall(await find_id(sup, "call", scope.id, session=session))
+    if isinstance(scope, TurnScope):
+        return TurnScope(await find_id(sup, "turn", scope.id, session=session))
+    return scope
 
 
 def _show(

@@ -1,4 +1,4 @@
-"""`stop`, `resume`, `fork`, `clear`, `archive` and `rm`: change a whole session.
+"""`stop`, `resume`, `fork`, `clear`, `rename`, `archive` and `rm`: change a whole session.
 
 Each prints the resulting state of the session.
 """
@@ -16,12 +16,11 @@ from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.result_output import show_created
-from supervisor.cli.target import find_session, open_target
+from supervisor.cli.target import find_exact_session, find_id, find_session, open_target
 from supervisor.cli.text_format import Cell, badge_cell
-from supervisor.core.errors import SessionNotFound, short_repr
+from supervisor.core.text import one_line
 
 if TYPE_CHECKING:
-    from supervisor.cli.target import Target
     from supervisor.core.info import Info
     from supervisor.handles.session import Session
 
@@ -68,7 +67,7 @@ def clear(*, session: str, as_json: bool) -> int:
 @click.option("--undo", is_flag=True, help="Make it writable again.")
 @json_option
 def archive(*, session: str, undo: bool, as_json: bool) -> int:
-    """Make a stopped session read-only and free its key."""
+    """Make a stopped session read-only and free its key and its name."""
 
     async def do(found: Session) -> None:
         await (found.unarchive() if undo else found.archive())
@@ -88,7 +87,10 @@ def fork(*, session: str, at_turn: str | None, as_json: bool) -> int:
 
 async def _fork(screen: Screen, session: str, at_turn: str | None) -> None:
     async with open_target(screen) as sup, progress(screen, "forking"):
-        made = await (await find_session(sup, session)).fork(at_turn=at_turn)
+        found = await find_session(sup, session)
+        if at_turn is not None:
+            at_turn = await find_id(sup, "turn", at_turn, session=found)
+        made = await found.fork(at_turn=at_turn)
         show_created(screen, await made.info())
 
 
@@ -104,7 +106,7 @@ def rm(*, sessions: tuple[str, ...], as_json: bool) -> int:
 async def _rm(screen: Screen, sessions: tuple[str, ...]) -> None:
     async with open_target(screen) as sup:
         for session in sessions:
-            found = await _get_exact(sup, session)
+            found = await find_exact_session(sup, session)
             async with progress(screen, "deleting"):
                 await sup.delete(found.id)
             if screen.as_json:
@@ -113,15 +115,17 @@ async def _rm(screen: Screen, sessions: tuple[str, ...]) -> None:
                 screen.line(f"{found.id}  deleted")
 
 
-async def _get_exact(sup: Target, session_id: str) -> Session:
-    """Return the session with exactly this id; an incomplete id must not delete a session."""
-    try:
-        return await sup.get(session_id)
-    except SessionNotFound:
-        raise SessionNotFound(
-            f"no session has the id {short_repr(session_id)}",
-            hint="write the whole id, as listed by `understudy ps --all`",
-        ) from None
+@click.command()
+@click.argument("session", metavar="ID")
+@click.argument("name", metavar="NAME")
+@json_option
+def rename(*, session: str, name: str, as_json: bool) -> int:
+    """Give a session another name, unless another session of its scope holds that."""
+
+    async def do(found: Session) -> None:
+        await found.set(name=name)
+
+    return _apply(session, do, "renaming", as_json=as_json)
 
 
 def _apply(
@@ -149,4 +153,5 @@ def _show(screen: Screen, info: Info) -> None:
         return
     reason = f"  {info.stop_reason}" if info.stop_reason else ""
     archived = "  archived" if info.archived else ""
-    screen.line(Cell(info.id, "bold"), "  ", badge_cell(info.badge), f"{reason}{archived}")
+    named = f"  {one_line(info.name)}" if info.name else ""
+    screen.line(Cell(info.id, "bold"), "  ", badge_cell(info.badge), f"{reason}{archived}{named}")
