@@ -62,15 +62,17 @@ if TYPE_CHECKING:
         TurnOver,
     )
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
-    from .core.info import Badge, Info, Node
+    from .core.info import Badge, Info, Need, Node, need_of
     from .core.limits import Ladder, Limits, Restart
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
-    from .core.records import Delta, Gap, Item, Record
+    from .core.records import Delta, Gap, Item, Record, Reset
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.session_values import (
+        Attention,
         Decision,
         Failure,
+        LastOutcome,
         PermissionRule,
         Phase,
         Spending,
@@ -162,7 +164,9 @@ _MODULES: Final = {
     "core.info": (
         "Badge",
         "Info",
+        "Need",
         "Node",
+        "need_of",
     ),
     "core.limits": (
         "Ladder",
@@ -180,6 +184,7 @@ _MODULES: Final = {
         "Gap",
         "Item",
         "Record",
+        "Reset",
     ),
     "core.scopes": (
         "Scope",
@@ -187,8 +192,10 @@ _MODULES: Final = {
         "TurnScope",
     ),
     "core.session_values": (
+        "Attention",
         "Decision",
         "Failure",
+        "LastOutcome",
         "PermissionRule",
         "Phase",
         "Spending",
@@ -266,6 +273,7 @@ __all__ = [
     "AgentStartFailed",
     "AgentUnknown",
     "AnswerLost",
+    "Attention",
     "Badge",
     "BudgetSpent",
     "Call",
@@ -302,8 +310,10 @@ __all__ = [
     "Item",
     "KeyTaken",
     "Ladder",
+    "LastOutcome",
     "Limits",
     "Message",
+    "Need",
     "News",
     "NoDaemon",
     "Node",
@@ -333,6 +343,7 @@ __all__ = [
     "RepairRefused",
     "RepairReport",
     "RequestId",
+    "Reset",
     "Restart",
     "Scope",
     "SearchHit",
@@ -369,6 +380,7 @@ __all__ = [
     "agent",
     "command",
     "connect",
+    "need_of",
     "open",
     "restore",
     "scripted_process",

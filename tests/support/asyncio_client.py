@@ -196,3 +196,13 @@ async def connect_on_asyncio(
     finally:
         with trio.CancelScope(shield=True):
             await thread.close()
+
+
+async def run_on_asyncio(work: Work[T]) -> T:
+    """Run a program on asyncio; check that it leaves no task, and closes what it opens."""
+    thread = AsyncioThread()
+    try:
+        return await thread.run(work)
+    finally:
+        with trio.CancelScope(shield=True):
+            await thread.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -14,8 +14,8 @@ from supervisor.cli.options import Count, json_option, state_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import Cell, format_duration, format_time
-from supervisor.core.errors import short_repr
-from supervisor.core.records import KINDS, Gap, Item, Record
+from supervisor.core.errors import RecordNotFound, short_repr
+from supervisor.core.records import KINDS, Gap, Item, Record, Reset
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,6 +57,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "quiet": ("waits_for", "detail"),
     "stalled": ("waits_for", "detail"),
     "progress_resumed": ("was",),
+    "seen": ("seq",),
 }
 # The counts of an interrupt, printed if they are not zero.
 _COUNTS: Final = ("matched", "stopped", "unreachable")
@@ -255,8 +256,18 @@ async def _watch_all(screen: Screen, last: int, after: int | None) -> None:
         if after is None:
             after = max(0, (await sup.stats()).last_position - last)
         async with sup.watch(after=after) as everything:
+            await _print_all(screen, everything)
+
+
+async def _print_all(screen: Screen, everything: AsyncIterator[Record]) -> None:
+    while True:
+        try:
             async for record in everything:
                 _print_record(screen, record, whose=record.session_id)
+        except RecordNotFound as error:
+            screen.warn(f"{error.args[0]}; all records follow")
+        else:
+            return
 
 
 async def _watch(
@@ -281,6 +292,8 @@ def _print_item(screen: Screen, item: Item) -> None:
         _print_record(screen, item)
     elif isinstance(item, Gap):
         screen.warn(f"records {item.first} to {item.last} were skipped: output too slow")
+    elif isinstance(item, Reset):
+        screen.warn(f"the session has {item.last} records; all of them follow")
 
 
 def _print_record(screen: Screen, record: Record, *, whose: str | None = None) -> None:
