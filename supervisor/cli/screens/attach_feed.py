@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from supervisor.cli.transcript.model import TranscriptModel
 from supervisor.core.errors import SessionNotFound, SupervisorError
-from supervisor.core.records import Gap, Item, Record
+from supervisor.core.records import Gap, Item, Record, Reset
 
 if TYPE_CHECKING:
     from supervisor.client import RemoteSession
@@ -89,7 +89,9 @@ class SessionFeed:
             self._apply(record)
 
     def _keep(self, item: Item) -> None:
-        if isinstance(item, Record) and (not self._records or item.seq > self._records[-1].seq):
+        if isinstance(item, Reset):
+            self._records.clear()
+        elif isinstance(item, Record) and (not self._records or item.seq > self._records[-1].seq):
             self._records.append(item)
 
     async def read_older(self) -> TranscriptModel | None:

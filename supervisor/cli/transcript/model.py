@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from supervisor.core.records import Delta, Gap, Item, Record
+from supervisor.core.records import Delta, Gap, Item, Record, Reset
 
 from .blocks import (
     Block,
@@ -69,6 +69,8 @@ class TranscriptModel:
             self._apply_delta(item)
         elif isinstance(item, Gap):
             self._apply_gap(item)
+        elif isinstance(item, Reset):
+            self._apply_reset(item)
         elif item.seq > self.last_seq:
             self.first_seq = self.first_seq or item.seq
             self.last_seq = item.seq
@@ -87,6 +89,13 @@ class TranscriptModel:
         self._parts.clear()
         self.last_seq = max(self.last_seq, gap.last)
         text = f"records {gap.first} to {gap.last} were skipped: the screen was too slow"
+        self._append(NoteBlock(None, 0.0, text, "notice"))
+
+    def _apply_reset(self, reset: Reset) -> None:
+        # All of it is void, as in a new model.
+        vars(self).update(vars(TranscriptModel(max_blocks=self._max_blocks)))
+        self._touch(0)
+        text = f"the store was restored from a backup: the session has {reset.last} records"
         self._append(NoteBlock(None, 0.0, text, "notice"))
 
     def _apply_record(self, record: Record) -> None:

@@ -10,7 +10,6 @@ from rich.cells import cell_len
 import supervisor
 from supervisor.cli.screens import attach_feed, request_panel
 from supervisor.client import RemoteSession
-from tests.cli.test_hostile_text import EVIL, OBEYED, evil
 from tests.support.attached_screen import attached, run
 
 
@@ -177,7 +176,22 @@ def test_the_text_is_laid_out_again_for_a_new_size() -> None:
     run(test)
 
 
-@pytest.mark.usefixtures("names_of_old_stores")
+# A colour, a clipboard, a title, a bell, a cleared screen (in one byte), and writing that turns.
+EVIL = "\x1b[41mA\x1b]52;c;aGk=\x07B\x1b]0;owned\x1b\\C\x9b2JD\u202eE\x08F\rG"
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+@supervisor.agent("evil")
+async def evil(turn: supervisor.Turn) -> None:
+    await turn.say(f"said {EVIL}")
+    await turn.think(f"thought {EVIL}")
+    async with turn.tool(f"tool {EVIL}", {f"key {EVIL}": EVIL}):
+        pass
+    if "ask" in turn.text:
+        await turn.ask(f"question {EVIL}", tool=f"asked {EVIL}", input={"command": EVIL})
+    raise ValueError(f"error {EVIL}")
+
+
 def test_hostile_text_is_harmless_on_the_screen() -> None:
     async def go(session: RemoteSession) -> None:
         await session.prompt(f"go {EVIL}")
