@@ -1,7 +1,7 @@
 """Commands that read a store file: output for people and for programs."""
 
-import re
 import json
+import re
 from pathlib import Path
 
 import pytest

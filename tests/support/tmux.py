@@ -7,9 +7,9 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from .cli_runner import COMMAND, ROOT
 
 PATIENCE_SECONDS: Final = 60.0
+StartDaemon: TypeAlias = Callable[[], subprocess.Popen[str]]
 
 _TMUX: Final = shutil.which("tmux") or "tmux"
 needs_tmux = pytest.mark.skipif(shutil.which(_TMUX) is None, reason="tmux is not installed")

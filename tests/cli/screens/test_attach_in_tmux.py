@@ -3,42 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TypeAlias
 
-import pytest
-
-from tests.support.cli_runner import COMMAND, Caller, on_a_terminal
-from tests.support.tmux import in_tmux, needs_tmux
+from tests.support.cli_runner import Caller, on_a_terminal
+from tests.support.tmux import StartDaemon, in_tmux, needs_tmux
 
 pytestmark = needs_tmux
-
-StartDaemon: TypeAlias = Callable[[], subprocess.Popen[str]]
-
-
-@pytest.fixture
-def start_daemon(home: Path) -> Iterator[StartDaemon]:
-    """Return what starts a daemon, always on the same store; all are killed at the end."""
-    started = []
-
-    def start() -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMAND, "serve", "--state-folder", str(home / "state")],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        assert process.stderr is not None
-        assert any("listening on" in line for line in process.stderr)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
 
 def test_attach_pastes_interrupts_resizes_and_leaves(
     call: Caller, start_daemon: StartDaemon
