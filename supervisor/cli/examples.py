@@ -21,7 +21,7 @@ EXAMPLES: Final = {
         "understudy ps --badge waiting-for-you --json",
     ),
     "tree": ("understudy tree", "understudy tree builder"),
-    "top": ("understudy top", "understudy top --every 0.5"),
+    "top": ("understudy top", "understudy top --every 2"),
     "show": ("understudy show builder", "understudy show _42 --transcript"),
     "attach": ("understudy attach builder",),
     "log": (
