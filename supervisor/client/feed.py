@@ -98,11 +98,6 @@ class RemoteFeed(Generic[T]):
         self._transport.refuse_if_closed()
         await self._open()
 
-    @property
-    def is_connected(self) -> bool:
-        """False while the feed is about to reconnect."""
-        return self._stream is not None
-
     def close(self) -> None:
         """End the feed and disconnect."""
         self._ended = True

@@ -54,7 +54,7 @@ def test_a_deep_tree_is_listed_on_the_screen_of_top() -> None:
         make_row(str(depth), parent=f"s_{depth - 1}" if depth else None, depth=depth)
         for depth in range(DEPTH)
     ]
-    entries = {row.id: Entry(row, "idle", 0.0) for row in rows}
+    entries: dict[str, Entry] = {row.id: Entry(row, "idle", 0.0) for row in rows}
 
     lines = lay_out(entries, entries.keys(), View(grouping="tree")).lines
 
