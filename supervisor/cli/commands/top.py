@@ -38,8 +38,9 @@ def top(*, every: float, as_json: bool) -> int:
 
 
 def _is_usable(screen: Screen) -> bool:
-    """Return whether the terminal can show a screen: Textual draws on standard error."""
-    return screen.is_ansi_terminal and screen.is_ansi_stderr and sys.stdin.isatty()
+    """Return whether the terminal can show a screen, which Textual draws on standard error."""
+    has_streams = screen.is_ansi_terminal and screen.is_ansi_stderr and sys.stdin.isatty()
+    return has_streams and screen.has_box_characters
 
 
 async def _run_screen(screen: Screen, every: float) -> None:
