@@ -175,7 +175,7 @@ def _start(screen: Screen) -> bool:
 async def _open_daemon_store(screen: Screen, absent: NoDaemon) -> AsyncIterator[Target]:
     """Open the store of the daemon, which does not listen, to read it.
 
-    Raise `NoDaemon` if there is no store, and `NeedsTrio` if the caller does not run on trio.
+    Raise `NoDaemon` without a store, and `NeedsTrio` if the caller does not run on trio.
     """
     from supervisor.client.running_loop import is_in_event_loop  # noqa: PLC0415 - see above
 
