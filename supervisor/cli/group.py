@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from supervisor.core.errors import SupervisorError
 
 from .command_table import COMMANDS, overview_text
+from .common_options import add_common_options
 from .early_interrupt import ExitOnInterrupt
 from .examples import examples_of
 from .failures import OK, report, report_defect, report_interrupt, report_usage
@@ -40,6 +41,7 @@ class CommandGroup(click.Group):
             found = getattr(import_module(f".{module}", __package__), name)
         assert isinstance(found, click.Command)
         found.epilog = examples_of(cmd_name)
+        add_common_options(cmd_name, found)
         return found
 
     def resolve_command(

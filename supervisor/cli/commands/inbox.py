@@ -33,7 +33,7 @@ def inbox(*, as_json: bool) -> int:
 
 
 async def _inbox(screen: Screen) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, access="read") as sup:
         requests = await sup.permissions()
     if screen.as_json:
         screen.data(requests)

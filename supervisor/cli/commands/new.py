@@ -36,7 +36,7 @@ def new(*, agent: str, workspace: str | None, as_json: bool, **options: Any) -> 
 
 
 async def _new(screen: Screen, agent: str, options: dict[str, Any]) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, start=True) as sup:
         made = await sup.create(agent, **options)
         show_created(screen, await made.info())
 
