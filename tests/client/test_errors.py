@@ -31,7 +31,7 @@ async def take_a_name_twice(sup: Sup, _: Path) -> None:
     await (await sup.create("echo")).set(name="a")
 
 
-async def resolve_a_name_of_two(sup: Sup, _: Path) -> None:
+async def resolve_a_name_of_two(sup: Sup, __: Path) -> None:
     for _ in range(2):
         await (await sup.create("echo")).spawn("echo", "hi", name="a")
     await sup.resolve("a")
