@@ -31,9 +31,9 @@ async def take_a_name_twice(sup: Sup, _: Path) -> None:
     await (await sup.create("echo")).set(name="a")
 
 
-async def resolve_a_name_of_two(sup: Sup, __: Path) -> None:
-    for _ in range(2):
-        await (await sup.create("echo")).spawn("echo", "hi", name="a")
+async def resolve_a_name_of_two(sup: Sup, _: Path) -> None:
+    for root in [await sup.create("echo"), await sup.create("echo")]:
+        await root.spawn("echo", "hi", name="a")
     await sup.resolve("a")
 
 
