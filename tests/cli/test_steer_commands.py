@@ -1,42 +1,19 @@
 """Commands that change sessions, against a supervisor in place of the daemon."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TypeAlias
+from functools import partial
 
 import pytest
 
 import supervisor
-from supervisor.cli import async_runner, target
+from tests.support.cli_daemon import Daemon, Prepare, use_supervisor
 from tests.support.cli_runner import Caller
-
-Prepare: TypeAlias = Callable[[supervisor.Supervisor], Awaitable[object]]
-Daemon: TypeAlias = Callable[[Prepare], None]
-
-
-# A real process, because a Python agent can always be steered.
-SLOW = supervisor.command("slow", ["sleep", "60"])
 
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
     """Have commands find a supervisor in which that was done before."""
-
-    def use(prepare: Prepare) -> None:
-        @asynccontextmanager
-        async def connected(_: str) -> AsyncIterator[supervisor.Supervisor]:
-            settings = supervisor.Settings(
-                exit_seconds=0.0, queue_cap=2, ladder=supervisor.Ladder(ask_seconds=0.01)
-            )
-            async with supervisor.open(settings=settings, agents=[SLOW]) as sup:
-                await prepare(sup)
-                yield sup
-
-        monkeypatch.setattr(target, "_connected", connected)
-        monkeypatch.setattr(async_runner, "run_blocking", async_runner.run_async)  # it needs trio
-
-    return use
+    return partial(use_supervisor, monkeypatch)
 
 
 async def nobody(_: supervisor.Supervisor) -> None:
@@ -189,8 +166,10 @@ def test_an_interrupt_of_an_unknown_turn_says_that_nothing_was_sent(
 
     done = call("interrupt", "bob", "--turn", "turn_never", "--replace-with", "other")
 
-    assert done.out == "Nothing to interrupt: the session never had that id.\n"
-    assert done.err == "The text was not sent; use `understudy send bob TEXT`.\n"
+    assert done.code == 3
+    assert done.out == "Nothing to interrupt: the session never had a turn 'turn_never'.\n"
+    assert "`understudy log bob --kind turn_started` lists them" in done.err
+    assert done.err.endswith("The text was not sent; use `understudy send bob TEXT`.\n")
 
 
 async def hanging(sup: supervisor.Supervisor) -> None:
@@ -207,10 +186,8 @@ def test_an_interrupt_of_a_turn_that_hangs_says_that_its_task_still_runs(
     done = call("interrupt", "bob")
 
     assert (done.code, "1 unreachable" in done.out) == (1, True)
-    assert done.err.endswith(
-        "The agent did not react. Its turn is closed, but its task still runs;"
-        " `understudy why bob` shows it.\n"
-    )
+    assert "its task still runs (a zombie)" in done.err
+    assert "`understudy fork bob` continues the conversation in a new session" in done.err
 
 
 def test_interrupt_takes_only_one_scope(call: Caller) -> None:
@@ -240,7 +217,7 @@ def test_queued_inputs_are_listed_edited_moved_and_cancelled(call: Caller, daemo
 
     # Each call finds another supervisor, in which nothing was changed yet.
     assert "say one" in call("inputs", "bob").out
-    assert call("inputs", "bob", "--cancel", "nothing").code == 1
+    assert call("inputs", "bob", "--cancel", "nothing").code == 3
 
 
 def test_permission_requests_are_listed_and_answered(call: Caller, daemon: Daemon) -> None:

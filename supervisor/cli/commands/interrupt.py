@@ -7,33 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from supervisor.cli.async_runner import run_async
-from supervisor.cli.failures import ERROR, OK
-from supervisor.cli.options import json_option
+from supervisor.cli.async_runner import run_requests
+from supervisor.cli.failures import ERROR, NOT_FOUND, OK
+from supervisor.cli.options import TEXT, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import format_duration
+from supervisor.core.errors import short_repr
+from supervisor.core.scopes import Scope, ToolCall, TurnScope
 
 if TYPE_CHECKING:
     from supervisor.core.receipts import InterruptReport
-    from supervisor.core.scopes import Scope
 
 
 @click.command()
 @click.argument("session", metavar="ID")
-@click.option("--call", metavar="CALL", help="Only this tool call (ids: `understudy log`).")
-@click.option("--turn", metavar="TURN", help="Only this turn (default: the running one).")
+@click.option(
+    "--call", metavar="CALL", type=TEXT, help="Only this tool call (ids: `understudy log`)."
+)
+@click.option(
+    "--turn", metavar="TURN", type=TEXT, help="Only this turn (default: the running one)."
+)
 @click.option("--session", "whole", is_flag=True, help="The turn and all work of its agent.")
 @click.option("--tree", is_flag=True, help="This session and all its descendants.")
-@click.option("--reason", metavar="TEXT", help="The reason, for the record.")
-@click.option("--replace-with", metavar="TEXT", help="An input to run instead.")
+@click.option("--reason", metavar="TEXT", type=TEXT, help="The reason, for the record.")
+@click.option("--replace-with", metavar="TEXT", type=TEXT, help="An input to run instead.")
 @click.option("--cancel-queued", is_flag=True, help="Also cancel the queued inputs.")
 @json_option
 def interrupt(*, session: str, cancel_queued: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
     """Interrupt the running turn, or exactly the scope you name; no session is stopped.
 
-    Exits with 1 if the agent cannot interrupt that scope.
+    Exits with 1 if the agent cannot interrupt that scope, and with 3 if the session never had the
+    named turn or tool call.
     """
     screen = Screen(as_json=as_json)
     named = [name for name in ("call", "turn", "whole", "tree") if options[name]]
@@ -44,12 +50,10 @@ def interrupt(*, session: str, cancel_queued: bool, as_json: bool, **options: An
         "replace_with": options["replace_with"],
         "queued": "cancel" if cancel_queued else "keep",
     }
-    return run_async(screen, partial(_interrupt, screen, session, _scope(options), asked))
+    return run_requests(screen, partial(_interrupt, screen, session, _scope(options), asked))
 
 
 def _scope(options: dict[str, Any]) -> Scope:
-    from supervisor.core.scopes import ToolCall, TurnScope  # noqa: PLC0415 - late
-
     if options["call"]:
         return ToolCall(options["call"])
     if options["turn"]:
@@ -66,6 +70,8 @@ async def _interrupt(screen: Screen, session: str, scope: Scope, asked: dict[str
         screen.data(report)
     else:
         _show(screen, session, report, scope, asked["replace_with"])
+    if report.unknown:
+        return NOT_FOUND
     return ERROR if report.unreachable else OK
 
 
@@ -73,7 +79,9 @@ def _show(
     screen: Screen, session: str, report: InterruptReport, scope: Scope, replacement: str | None
 ) -> None:
     if not report.matched:
-        screen.line(_nothing_to_interrupt(report))
+        screen.line(_nothing_to_interrupt(report, scope))
+        if report.unknown:
+            screen.note(_unknown_note(session, scope))
         if report.input_id is not None:
             screen.note(f"The text was sent as an input: {report.input_id}")
         elif replacement is not None:
@@ -91,18 +99,34 @@ def _show(
         screen.note(_unreachable_note(session, scope))
 
 
-def _nothing_to_interrupt(report: InterruptReport) -> str:
-    if report.unknown:
-        return "Nothing to interrupt: the session never had that id."
+def _nothing_to_interrupt(report: InterruptReport, scope: Scope) -> str:
+    if report.unknown and not isinstance(scope, str):
+        what = "turn" if isinstance(scope, TurnScope) else "tool call"
+        return f"Nothing to interrupt: the session never had a {what} {short_repr(scope.id)}."
     return "Nothing to interrupt: that is over." if report.already_over else "Nothing to interrupt."
 
 
-def _unreachable_note(session: str, scope: Scope) -> str:
-    from supervisor.core.scopes import ToolCall  # noqa: PLC0415 - late
+def _unknown_note(session: str, scope: Scope) -> str:
+    """Return which command lists the ids of the kind that was named."""
+    kind = "turn_started" if isinstance(scope, TurnScope) else "tool_call"
+    return f"`understudy log {session} --kind {kind}` lists them; without one, the turn is meant."
 
+
+def _unreachable_note(session: str, scope: Scope) -> str:
     if isinstance(scope, ToolCall):
-        return "The agent cannot interrupt that; interrupt the turn instead."
+        return (
+            "The agent cannot interrupt a single tool call;"
+            f" `understudy interrupt {session}` interrupts the whole turn."
+        )
+    if scope == "tree":
+        return (
+            "Some agents did not react. Their turns are closed, but tasks still run (zombies), and"
+            " their sessions start no other turn until these end;"
+            f" `understudy tree {session}` shows them as unhealthy."
+        )
     return (
-        "The agent did not react. Its turn is closed, but its task still runs;"
+        "The agent did not react. Its turn is closed, but its task still runs (a zombie), and the"
+        f" session starts no other turn until that ends. `understudy fork {session}` continues the"
+        " conversation in a new session; a restart of the daemon ends the task."
         f" `understudy why {session}` shows it."
     )

@@ -10,7 +10,7 @@ import click
 
 from supervisor.cli.async_runner import run_async
 from supervisor.cli.failures import OK
-from supervisor.cli.options import DURATION, TEXT, input_text, json_option
+from supervisor.cli.options import DURATION, TEXT, Count, input_text, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_receipt, show_result
 from supervisor.cli.target import find_session, open_target
@@ -84,12 +84,20 @@ async def _steer(screen: Screen, session: str, text: str) -> None:
 
 @click.command()
 @click.argument("session", metavar="ID")
-@click.option("--edit", nargs=2, metavar="INPUT TEXT", help="Change the text of an input.")
 @click.option(
-    "--move", nargs=2, metavar="INPUT PLACE", type=(str, int), help="Move an input to a place."
+    "--edit", nargs=2, metavar="INPUT TEXT", type=(TEXT, TEXT), help="Change the text of an input."
 )
-@click.option("--promote", metavar="INPUT", help="Use an input to steer the running turn.")
-@click.option("--cancel", metavar="INPUT", help="Cancel an input.")
+@click.option(
+    "--move",
+    nargs=2,
+    metavar="INPUT PLACE",
+    type=(TEXT, Count(0)),
+    help="Move an input to a place.",
+)
+@click.option(
+    "--promote", metavar="INPUT", type=TEXT, help="Use an input to steer the running turn."
+)
+@click.option("--cancel", metavar="INPUT", type=TEXT, help="Cancel an input.")
 @json_option
 def inputs(*, session: str, as_json: bool, **changes: Any) -> int:  # noqa: ANN401 - click's options
     """List the accepted inputs that have not run yet, in order, after your change."""
