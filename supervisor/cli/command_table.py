@@ -77,7 +77,11 @@ FAMILIES: Final = (
         (
             ("serve", "commands.serve:serve", "Run the daemon."),
             ("reload", "commands.serve:reload", "Reload the daemon's configuration."),
-            ("agents", "commands.config:agents", "List built-in, configured and preset agents."),
+            (
+                "agents",
+                "commands.agent_list:agents",
+                "List built-in, configured and preset agents.",
+            ),
             ("config", "commands.config:config", "Show each setting and its origin."),
             (
                 "doctor",

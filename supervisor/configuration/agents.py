@@ -67,7 +67,7 @@ def _try_agents(
     made, problems = list[Any](), list[ConfigProblem]()
     for table in configuration.agents:
         try:
-            made.append(_make_agent(table, environ))
+            made.append(make_agent(table, environ))
         except ConfigError as error:
             path = f"agents.{table.name}"
             key = "function" if table.driver == "python" else "command"
@@ -78,7 +78,8 @@ def _try_agents(
     return made, problems
 
 
-def _make_agent(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
+def make_agent(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
+    """Return the agent of a table; raise ConfigError if its function cannot be imported."""
     from supervisor.drivers.confined import Confined  # noqa: PLC0415 - drivers are slow to import
 
     agent = _MAKERS[table.driver](table, environ)
