@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .client.supervisor import RemoteSupervisor
     from .client.transport import AnswerLost, DaemonBusy, NoDaemon
     from .config import Settings
+    from .core.agent_list import ListedAgent, ListedCapabilities
     from .core.creation import Message
     from .core.errors import (
         AgentStartFailed,
@@ -119,6 +120,7 @@ _MODULES: Final = {
     "client.session": ("RemoteSession",),
     "client.supervisor": ("RemoteSupervisor",),
     "config": ("Settings",),
+    "core.agent_list": ("ListedAgent", "ListedCapabilities"),
     "core.creation": ("Message",),
     "core.errors": (
         "AgentStartFailed",
@@ -303,6 +305,8 @@ __all__ = [
     "KeyTaken",
     "Ladder",
     "Limits",
+    "ListedAgent",
+    "ListedCapabilities",
     "Message",
     "News",
     "NoDaemon",

@@ -33,7 +33,8 @@ EXAMPLES: Final = {
         "understudy search roses --session builder --state notes.db",
     ),
     "new": (
-        "understudy new claude --name builder --workspace ~/project",
+        'understudy new claude --name builder -m "Make the tests pass"',
+        "understudy new claude --workspace ~/project --mode approve_all --turns 20 --wall 2h",
         "understudy new echo --key echo:mail:anna --tag post",
     ),
     "send": (
@@ -47,6 +48,7 @@ EXAMPLES: Final = {
         "understudy interrupt builder --call call_4f9k2x81bz0c_7",
         'understudy interrupt builder --tree --replace-with "Sum up"',
     ),
+    "agents": ("understudy agents", "understudy agents --json"),
     "spawn": ('understudy spawn builder claude "Read the docs" --name reader --ttl 30m',),
     "inputs": (
         "understudy inputs builder",

@@ -24,7 +24,8 @@ class ListedAgent:
 
     `kind` is `python`, `acp` or `command`. `version` is what the agent reported when it last
     started, else that of its installed package; None if neither is known. `missing` says what to
-    do if `installed` is false. `detail` is its command or function.
+    do if `installed` is false. `detail` is its command or function, `workspace` the default of its
+    sessions.
     """
 
     name: str
@@ -35,3 +36,4 @@ class ListedAgent:
     version: str | None = None
     capabilities: ListedCapabilities | None = None
     detail: str | None = None
+    workspace: str | None = None

@@ -28,7 +28,11 @@ async def list_agents(services: Services) -> tuple[ListedAgent, ...]:
         listed = {one.name: one for one in found}
     reported = services.tasks.reported_agents
     named = {name: listed.get(name) or _registered(agent) for name, agent in known.items()}
-    return tuple(_with_report(one, reported.get(name)) for name, one in {**named, **listed}.items())
+    defaults = services.agents.defaults
+    return tuple(
+        _with_report(attrs.evolve(one, workspace=defaults(name).workspace), reported.get(name))
+        for name, one in {**named, **listed}.items()
+    )
 
 
 def _registered(agent: AgentKind) -> ListedAgent:
