@@ -55,8 +55,33 @@ EXAMPLES: Final = {
         'understudy inputs builder --edit in_4f9k2x81bz0c_5 "Say it in French"',
         "understudy inputs builder --move in_4f9k2x81bz0c_5 0",
     ),
-    "answer": ("understudy answer req_4f9k2x81bz0c_9 allow_once",),
-    "stop": ("understudy stop builder --after-turn",),
+    "answer": (
+        "understudy answer builder yes",
+        "understudy answer req_4f9k2x81bz0c_9 always",
+    ),
+    "stop": (
+        "understudy stop builder --after-turn",
+        "understudy stop --tag nightly",
+        "understudy ps --agent claude --json | jq -r '.items[].id' | understudy stop -",
+    ),
+    "resume": ("understudy resume builder", "understudy resume --tag nightly"),
+    "archive": ("understudy archive builder", "understudy archive builder --undo"),
+    "rm": ("understudy rm s_4f9k2x81bz0c_1", "understudy rm --tag nightly --yes"),
+    "set": (
+        'understudy set builder --title "The API" --tag nightly',
+        "understudy set builder --turns 50 --cost 5 --limit tokens=none",
+    ),
+    "rules": ("understudy rules ls builder", "understudy rules rm builder req_4f9k2x81bz0c_9"),
+    "usage": (
+        "understudy usage",
+        "understudy usage builder --by agent",
+        "understudy usage --by day",
+    ),
+    "wait": (
+        "understudy wait builder --timeout 10m",
+        "understudy wait --any --for attention",
+        "understudy wait reader writer --for stopped",
+    ),
     "fork": ("understudy fork builder --at-turn turn_4f9k2x81bz0c_3",),
     "export": (
         "understudy export builder --format html --output builder.html",

@@ -25,6 +25,7 @@ USAGE: Final = 2
 NOT_FOUND: Final = 3
 REFUSED: Final = 4
 NO_DAEMON: Final = 5
+TIMED_OUT: Final = 124
 INTERRUPTED: Final = 130
 
 

@@ -19,7 +19,7 @@ from .output import Screen
 
 if TYPE_CHECKING:
     from supervisor.configuration import Configuration
-    from supervisor.core.info import Info
+    from supervisor.core.info import Badge, Info
     from supervisor.handles.session import Session
 
 
@@ -165,15 +165,22 @@ async def _matching_ids(sup: Target, text: str) -> list[str]:
 
 
 async def all_sessions(
-    sup: Target, *, with_text: str | None = None, root: str | None = None
+    sup: Target,
+    *,
+    with_text: str | None = None,
+    root: str | None = None,
+    badge: Badge | None = None,
+    tag: str | None = None,
 ) -> AsyncIterator[Info]:
-    """Yield all sessions, or those whose name, title or key contains `with_text`.
+    """Yield all sessions, or those that match the filters, read page by page.
 
-    The sessions are read page by page.
+    `with_text` is part of the name, title or key.
     """
     cursor: str | None = None
     while True:
-        page = await sup.list(text=with_text, root=root, limit=_PAGE_SIZE, cursor=cursor)
+        page = await sup.list(
+            text=with_text, root=root, badge=badge, tag=tag, limit=_PAGE_SIZE, cursor=cursor
+        )
         for info in page.items:
             yield info
         cursor = page.next

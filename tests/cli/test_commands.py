@@ -45,6 +45,10 @@ WANTED = (
     "search",
     "inbox",
     "answer",
+    "rules",
+    "set",
+    "usage",
+    "wait",
     "agents",
     "config",
     "doctor",
@@ -87,6 +91,10 @@ NEEDS_DAEMON = {
     "repair": ["x"],
     "backup": ["x"],
     "cleanup": [],
+    "rules": ["ls", "x"],
+    "set": ["x", "--title", "text"],
+    "usage": [],
+    "wait": ["x"],
 }
 
 

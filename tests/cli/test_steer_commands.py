@@ -212,7 +212,7 @@ def test_rm_needs_a_whole_id(call: Caller, daemon: Daemon) -> None:
 
 def test_queued_inputs_are_listed_edited_moved_and_cancelled(call: Caller, daemon: Daemon) -> None:
     daemon(full)
-    first, second = call("inputs", "bob", "--json").json
+    first, second = call("inputs", "bob", "--json").json["items"]
     assert [first["text"], second["text"]] == ["say one", "say two"]
 
     # Each call finds another supervisor, in which nothing was changed yet.
@@ -223,10 +223,10 @@ def test_queued_inputs_are_listed_edited_moved_and_cancelled(call: Caller, daemo
 def test_permission_requests_are_listed_and_answered(call: Caller, daemon: Daemon) -> None:
     daemon(asking)
 
-    (request,) = call("inbox", "--json").json
+    (request,) = call("inbox", "--json").json["items"]
     assert (request["tool"], request["options"][0]) == ("rm", "allow_once")
     shown = call("inbox").out.splitlines()
-    assert re.fullmatch(r"req_\w+  s_\w+  rm  (now|\d+ s)", shown[0])
+    assert re.fullmatch(r"req_\w+  bob  rm  (now|\d+ s).*", shown[0])
     assert shown[1] == "    May I use rm?"
     assert call("answer", "nothing", "allow_once").code == 3
     assert call("answer", request["id"], "perhaps").code == 2

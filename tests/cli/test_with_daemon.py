@@ -81,10 +81,10 @@ def test_a_short_command_imports_no_slow_module(
 def test_a_permission_request_is_answered(call: Caller, daemon: subprocess.Popen[str]) -> None:
     call("new", "scripted", "--name", "bob")
     sent = call("send", "bob", "ask rm", "--json").json
-    while not (asked := call("inbox", "--json").json):
+    while not (asked := call("inbox", "--json").json["items"]):
         pass
 
-    told = call("answer", asked[0]["id"], "allow_once", "--json").json
+    told = call("answer", "bob", "yes", "--json").json
     assert told == {"request_id": asked[0]["id"], "decision": "allow_once"}
     with on_a_terminal("watch", "bob", "--json") as watching:
         seen = watching.see(f'"turn_id":"{sent["turn_id"]}","kind":"turn_ended"')

@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.cli.async_runner import run_requests
+from supervisor.cli.bulk import Bulk, read_sessions, sessions_argument
 from supervisor.cli.failures import ERROR, NOT_FOUND, OK
 from supervisor.cli.options import TEXT, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
-from supervisor.cli.target import find_session, open_target
+from supervisor.cli.safe import safe
+from supervisor.cli.target import open_target
 from supervisor.cli.text_format import format_duration
 from supervisor.core.errors import short_repr
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
 
 if TYPE_CHECKING:
+    from supervisor.core.info import Info
     from supervisor.core.receipts import InterruptReport
+    from supervisor.handles.session import Session
 
 
 @click.command()
-@click.argument("session", metavar="ID")
+@sessions_argument
 @click.option(
     "--call", metavar="CALL", type=TEXT, help="Only this tool call (ids: `understudy log`)."
 )
@@ -35,22 +39,36 @@ if TYPE_CHECKING:
 @click.option("--replace-with", metavar="TEXT", type=TEXT, help="An input to run instead.")
 @click.option("--cancel-queued", is_flag=True, help="Also cancel the queued inputs.")
 @json_option
-def interrupt(*, session: str, cancel_queued: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
+def interrupt(
+    *,
+    sessions: tuple[str, ...],
+    tag: str | None,
+    cancel_queued: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - click's options
+) -> int:
     """Interrupt the running turn, or exactly the scope you name; no session is stopped.
 
-    Exits with 1 if the agent cannot interrupt that scope, and with 3 if the session never had the
-    named turn or tool call.
+    With several sessions, one line is printed for each. Exits with 1 if the agent cannot interrupt
+    that scope, and with 3 if the session never had the named turn or tool call.
     """
     screen = Screen(as_json=as_json)
     named = [name for name in ("call", "turn", "whole", "tree") if options[name]]
     if len(named) > 1:
         raise click.UsageError("Give one of --call, --turn, --session and --tree.")
+    bulk = Bulk(screen, read_sessions(sessions, tag), tag, _has_turn)
+    if not bulk.is_single and (options["call"] or options["turn"]):
+        raise click.UsageError("--call and --turn name the work of one session.")
     asked = {
         "reason": options["reason"],
         "replace_with": options["replace_with"],
         "queued": "cancel" if cancel_queued else "keep",
     }
-    return run_requests(screen, partial(_interrupt, screen, session, _scope(options), asked))
+    return run_requests(screen, partial(_interrupt, bulk, _scope(options), asked))
+
+
+def _has_turn(info: Info) -> bool:
+    return info.turn_id is not None
 
 
 def _scope(options: dict[str, Any]) -> Scope:
@@ -63,12 +81,25 @@ def _scope(options: dict[str, Any]) -> Scope:
     return "session" if options["whole"] else "turn"
 
 
-async def _interrupt(screen: Screen, session: str, scope: Scope, asked: dict[str, Any]) -> int:
-    async with open_target(screen) as sup, progress(screen, "interrupting"):
-        report = await (await find_session(sup, session)).interrupt(scope, **asked)
+async def _interrupt(bulk: Bulk, scope: Scope, asked: dict[str, Any]) -> int:
+    async def interrupt_one(found: Session, session: str) -> int:
+        async with progress(bulk.screen, "interrupting"):
+            report = await found.interrupt(scope, **asked)
+        return _report(bulk, session, report, scope, asked)
+
+    async with open_target(bulk.screen) as sup:
+        return await bulk.run(sup, interrupt_one)
+
+
+def _report(
+    bulk: Bulk, session: str, report: InterruptReport, scope: Scope, asked: dict[str, Any]
+) -> int:
+    screen = bulk.screen
     if screen.as_json:
-        screen.data(report)
+        screen.data(report if bulk.is_single else {"session": session, "report": report})
     else:
+        if not bulk.is_single:
+            screen.write(f"{safe(session)}  ")
         _show(screen, session, report, scope, asked["replace_with"])
     if report.unknown:
         return NOT_FOUND
