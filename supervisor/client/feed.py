@@ -15,13 +15,13 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 import orjson
-import trio
 
 from supervisor.api.problems import error_of
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.records import Delta, Gap, Item, Record
 
 from .http_client import ConnectionBroken
+from .running_loop import running_loop
 from .stream import EventTooLong, HttpStream, ServerSentEvent, SseParser
 from .transport import MAX_ABSENCE_SECONDS, AnswerLost, DaemonBusy, NoDaemon, Transport
 
@@ -54,7 +54,7 @@ class RemoteFeed(Generic[T]):
         self._path = path
         self._query = query
         self._decode = decode
-        self._reading = trio.Lock()
+        self._reading = running_loop().make_lock()
         self._stream: HttpStream | None = None
         self._parser = SseParser()
         self._ready: deque[Numbered[T]] = deque()
@@ -128,14 +128,15 @@ class RemoteFeed(Generic[T]):
 
     async def _reconnect(self) -> None:
         """Pause, then open a stream that continues after the last received record."""
-        await trio.sleep(self._pause)
+        loop = running_loop()
+        await loop.sleep(self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
         try:
             await self._open()
         except SessionNotFound:
             self._ended = True  # the session was deleted: no record can follow
         except SupervisorError as error:
-            now = trio.current_time()
+            now = loop.current_time()
             self._away_since = now if self._away_since is None else self._away_since
             if error.code not in _TRANSIENT_CODES or now - self._away_since > MAX_ABSENCE_SECONDS:
                 raise
