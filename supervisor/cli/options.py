@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from .text_format import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,6 +107,17 @@ class Word(click.ParamType[str]):
         if str(value) not in words:
             self.fail(f"{value!r} is not one of {', '.join(words)}", param, ctx)
         return str(value)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        param: click.Parameter,  # noqa: ARG002 - as above
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return the words that begin with what is typed."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for the shell
+
+        return [CompletionItem(word) for word in self.words() if word.startswith(incomplete)]
 
 
 def _badges() -> Iterable[str]:

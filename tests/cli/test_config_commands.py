@@ -126,7 +126,7 @@ def test_config_check_lists_all_problems(call: Caller, home: Path) -> None:
     assert done.code == 1
     assert "queue_cup" in done.out
     assert "on_stall" in done.out
-    assert len(call("config", "check", "--json").json) == 2
+    assert len(call("config", "check", "--json").json["items"]) == 2
 
 
 def test_config_check_reads_the_named_file(call: Caller, home: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_command_words import completions
 from tests.support.cli_runner import COMMAND, ROOT, Caller, in_a_process, on_a_terminal
 
 
@@ -91,6 +92,22 @@ def test_a_permission_request_is_answered(call: Caller, daemon: subprocess.Popen
         watching.press_ctrl_c()
         assert watching.end() == 130
     assert "rm: allowed" in seen
+
+
+def test_completion_knows_sessions_agents_requests_and_tags(
+    call: Caller, daemon: subprocess.Popen[str]
+) -> None:
+    made = call("new", "scripted", "--name", "bob", "--tag", "post", "--json").json["id"]
+    call("send", "bob", "ask rm")
+    while not (asked := call("inbox", "--json").json["items"]):
+        pass
+
+    assert completions("stop b") == ["bob"]
+    assert completions(f"show {made[:4]}") == [made]
+    assert completions("rules ls b") == ["bob"]
+    assert completions("new scr") == ["scripted"]
+    assert completions("answer ") == ["bob", asked[0]["id"]]
+    assert completions("stop --tag p") == ["post"]
 
 
 @pytest.mark.parametrize("whom", [["bob"], []], ids=["one", "all"])

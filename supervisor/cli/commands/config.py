@@ -78,7 +78,7 @@ def check(*, path: str | None, as_json: bool) -> int:
     require_configuration_file(path)
     found = check_configuration(path, cwd=Path.cwd(), environ=os.environ)
     if as_json:
-        screen.data(found)
+        screen.data({"items": found, "next": None})
     else:
         for problem in found:
             origin = str(problem.origin)

@@ -130,7 +130,8 @@ async def _tree(screen: Screen, state: str | None, session: str | None) -> None:
         from supervisor.api.encode import encode  # noqa: PLC0415 - only for this output
 
         # Encoded apart: a tree may be deeper than the limits of the JSON encoders.
-        screen.data([orjson.Fragment(encode(root)) for root in roots])
+        items = [orjson.Fragment(encode(root)) for root in roots]
+        screen.data({"items": items, "next": None})
         return
     if not roots:
         screen.note("No live sessions. `understudy ps --all` lists stopped ones.")
