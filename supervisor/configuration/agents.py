@@ -14,6 +14,7 @@ import attrs
 from supervisor.core.env_values import EnvValue, format_env_value
 from supervisor.core.errors import ConfigError, short_repr
 
+from .agent_presets import login_help
 from .agent_table import AgentTable, McpServer
 from .loader import AnyPath, Configuration, read
 from .sources import DEFAULT, ConfigProblem, config_error
@@ -102,7 +103,8 @@ def _acp(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
         options=table.options,
         handshake_seconds=HANDSHAKE_SECONDS if wait is None else wait,
     )
-    return attrs.evolve(made, environ=environ)
+    login = None if table.preset is None else login_help(table.preset)
+    return attrs.evolve(made, environ=environ, login=login)
 
 
 def _texts(values: Mapping[str, EnvValue]) -> dict[str, str]:
