@@ -63,15 +63,17 @@ if TYPE_CHECKING:
         TurnOver,
     )
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
-    from .core.info import Badge, Info, Node
+    from .core.info import Badge, Info, Need, Node, need_of
     from .core.limits import Ladder, Limits, Restart
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
-    from .core.records import Delta, Gap, Item, Record
+    from .core.records import Delta, Gap, Item, Record, Reset
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.session_values import (
+        Attention,
         Decision,
         Failure,
+        LastOutcome,
         PermissionRule,
         Phase,
         Spending,
@@ -164,7 +166,9 @@ _MODULES: Final = {
     "core.info": (
         "Badge",
         "Info",
+        "Need",
         "Node",
+        "need_of",
     ),
     "core.limits": (
         "Ladder",
@@ -182,6 +186,7 @@ _MODULES: Final = {
         "Gap",
         "Item",
         "Record",
+        "Reset",
     ),
     "core.scopes": (
         "Scope",
@@ -189,8 +194,10 @@ _MODULES: Final = {
         "TurnScope",
     ),
     "core.session_values": (
+        "Attention",
         "Decision",
         "Failure",
+        "LastOutcome",
         "PermissionRule",
         "Phase",
         "Spending",
@@ -268,6 +275,7 @@ __all__ = [
     "AgentStartFailed",
     "AgentUnknown",
     "AnswerLost",
+    "Attention",
     "Badge",
     "BudgetSpent",
     "Call",
@@ -304,10 +312,12 @@ __all__ = [
     "Item",
     "KeyTaken",
     "Ladder",
+    "LastOutcome",
     "Limits",
     "ListedAgent",
     "ListedCapabilities",
     "Message",
+    "Need",
     "News",
     "NoDaemon",
     "Node",
@@ -337,6 +347,7 @@ __all__ = [
     "RepairRefused",
     "RepairReport",
     "RequestId",
+    "Reset",
     "Restart",
     "Scope",
     "SearchHit",
@@ -373,6 +384,7 @@ __all__ = [
     "agent",
     "command",
     "connect",
+    "need_of",
     "open",
     "restore",
     "scripted_process",

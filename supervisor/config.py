@@ -48,7 +48,9 @@ class Settings:
     )
     restart: Restart = attrs.field(factory=Restart, validator=_instance_of(Restart))
     ladder: Ladder = attrs.field(factory=Ladder, validator=_instance_of(Ladder))
-    permission_timeout_seconds: float = attrs.field(default=300.0, validator=number(least=0.0))
+    permission_timeout_seconds: float | None = attrs.field(
+        default=None, validator=number(least=0.0, optional=True)
+    )
     exit_seconds: float = attrs.field(default=10.0, validator=number(least=0.0))
     snapshot_every: int = attrs.field(default=200, validator=whole_number(least=1))
     start_concurrency: int = attrs.field(default=4, validator=whole_number(least=1))

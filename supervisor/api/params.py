@@ -113,6 +113,7 @@ BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
         validation.check_ttl_seconds, {"exclusiveMinimum": 0, "maximum": validation.MAX_SECONDS}
     ),
     "position": _count("position"),
+    "seq": _count("seq"),
     "older_than_seconds": _seconds("older_than_seconds"),
     "keep_last": _count("keep_last"),
     "max_bytes": _count("max_bytes"),

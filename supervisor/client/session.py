@@ -14,7 +14,7 @@ from supervisor.core.receipts import InterruptReport, TurnResult
 from supervisor.core.records import Record
 from supervisor.core.scopes import Scope
 from supervisor.core.session_values import PermissionRule, Phase
-from supervisor.core.validation import check_choice, check_prompt
+from supervisor.core.validation import check_choice, check_integer, check_prompt
 from supervisor.handles.arguments import check_role
 from supervisor.handles.shapes import Options, Page, Role, TurnRecords, Why
 
@@ -174,6 +174,10 @@ class RemoteSession(RemoteInputs):
     async def unarchive(self) -> None:
         """Undo `archive`; raise `KeyTaken` if another session holds the key now."""
         await self._post("unarchive")
+
+    async def seen(self, seq: int) -> None:
+        """Record that a person has seen the records up to number `seq`; see `Info.attention`."""
+        await self._post("seen", {"seq": check_integer("seq", seq, least=0, most=MAX_INT64)})
 
     async def set(
         self,

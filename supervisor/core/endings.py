@@ -59,6 +59,10 @@ ENDINGS: Final[Mapping[Cause, Ending]] = {
     "fenced": Ending("fenced", "failed", "held"),
 }
 
+FAILED_REASONS: Final = frozenset(
+    ending.reason for ending in ENDINGS.values() if ending.badge == "failed"
+)
+
 # After these an input does not resume a session; a user must change something first.
 BUDGET_REASONS: Final = frozenset({"max_turns", "budget_exceeded"})
 

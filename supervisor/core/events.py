@@ -182,6 +182,12 @@ class DetailsChanged(RequestEvent, kw_only=True):
     limits: Limits | None = None
 
 
+class RecordsSeen(RequestEvent, kw_only=True):
+    """A person has seen the records up to number `seq`, which exists."""
+
+    seq: int
+
+
 class RequestAnswered(RequestEvent, kw_only=True):
     request: RequestId
     decision: Decision
@@ -242,6 +248,7 @@ Event: TypeAlias = (
     | UnarchiveRequested
     | MessageAppended
     | DetailsChanged
+    | RecordsSeen
     | RequestAnswered
     | RuleRemoved
     | ChildAdmitted

@@ -16,12 +16,16 @@ from .records import Body, Record, RecordKind
 
 
 class Fact(FrozenStruct):
-    """One state change of a step; a fact with a number is a record."""
+    """One state change of a step; a fact with a number is a record.
+
+    `seq` is the number that its record will have; 0 if no state depends on it.
+    """
 
     kind: RecordKind
     at: float
     body: Body
     turn: TurnId | None = None
+    seq: int = 0
 
 
 class NumberedFact(FrozenStruct):
@@ -48,8 +52,8 @@ def as_record(record: AnyRecord) -> Record:
 
 
 def fact_of(record: AnyRecord) -> Fact:
-    """Return the record without its number."""
-    return Fact(record.kind, record.at, record.body, record.turn_id)
+    """Return the record as the fact that was numbered."""
+    return Fact(record.kind, record.at, record.body, record.turn_id, record.seq)
 
 
 def number_in_log(

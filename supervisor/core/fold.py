@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 import attrs
 
 from . import fold_turns
+from .attention import after_stop, login_changed, seen, spawn_refused
 from .facts import Fact, fact_of
 from .fold_turns import changed_turn
 from .ids import SessionId, SessionKey
@@ -230,10 +231,10 @@ def _shared(thing: T) -> T:
     return _first_equal(thing)  # type: ignore[return-value] # equal objects have one type
 
 
-def session_changed(session: SessionState, body: Body, __: Fact) -> Changes:
+def session_changed(session: SessionState, body: Body, fact: Fact) -> Changes:
     changes: Changes = {
         name: body[name]
-        for name in ("title", "custom", "epoch", "zombie", "leaving")
+        for name in ("title", "custom", "epoch", "zombie", "leaving", "keeps_attention")
         if name in body
     }
     if "tags" in body:
@@ -241,6 +242,8 @@ def session_changed(session: SessionState, body: Body, __: Fact) -> Changes:
     if "limits" in body:
         changes["limits"] = Limits(**body["limits"])
     changes |= agent_changed(session, body)
+    if "auth" in body:
+        changes |= login_changed(session, body, fact)
     if "stopping" in body:
         changes["stopping"] = _stopping(body["stopping"])
         if not body["stopping"]["after_turn"]:
@@ -261,7 +264,10 @@ def session_changed(session: SessionState, body: Body, __: Fact) -> Changes:
 
 
 def _imported(session: SessionState, body: Body) -> Changes:
-    """Return the changes of an import: local grants, no key, no position in a tree, stopped."""
+    """Return the changes of an import: local grants, no key, no position in a tree, stopped.
+
+    What a person should look at, or has seen, was that of the other supervisor.
+    """
     return {
         **_granted(body),
         "key": None,
@@ -280,6 +286,8 @@ def _imported(session: SessionState, body: Body) -> Changes:
         "inputs": (),
         "recent_restarts": (),
         "epoch": 0,
+        "attention": (),
+        "seen_seq": 0,
     }
 
 
@@ -313,10 +321,13 @@ def session_cleared(_: SessionState, body: Body, __: Fact) -> Changes:
 
 
 def session_archived(_: SessionState, body: Body, __: Fact) -> Changes:
-    return {"archived": body["archived"]}
+    changes: Changes = {"archived": body["archived"]}
+    if body["archived"]:
+        changes["attention"] = ()  # whoever archives a session is done with it
+    return changes
 
 
-def session_stopped(session: SessionState, body: Body, _: Fact) -> Changes:
+def session_stopped(session: SessionState, body: Body, fact: Fact) -> Changes:
     failure = body["failure"]
     return {
         "phase": Phase.STOPPED,
@@ -325,6 +336,7 @@ def session_stopped(session: SessionState, body: Body, _: Fact) -> Changes:
         "stop_reason": body["reason"],
         "stop_detail": body["detail"],
         "last_failure": session.last_failure if failure is None else Failure(**failure),
+        **after_stop(session, body, fact),
     }
 
 
@@ -374,11 +386,12 @@ FOLDS: Final[Mapping[RecordKind, Callable[[SessionState, Body, Fact], Changes | 
     "interrupted": fold_turns.interrupted,
     "child_started": child_started,
     "child_ended": child_ended,
-    "spawn_refused": _no_change,
+    "spawn_refused": spawn_refused,
     "quiet": fold_turns.quiet,
     "stalled": fold_turns.stalled,
     "progress_resumed": fold_turns.progress_resumed,
     "agent_restarting": agent_restarting,
     "warning": _no_change,
     "turn_ended": fold_turns.turn_ended,
+    "seen": seen,
 }

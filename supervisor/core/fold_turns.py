@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
+from .attention import MAX_DETAIL_CHARS, after_turn, with_item, without
 from .facts import Fact
 from .ids import CallId, RequestId
 from .records import MAX_NEWS_CHARS, MAX_TITLE_CHARS, Body, Changes
@@ -76,11 +77,11 @@ def tool_call(session: SessionState, body: Body, _: Fact) -> Changes:
 
 
 def tool_ended(session: SessionState, body: Body, _: Fact) -> Changes:
-    def without(turn: OpenTurn) -> OpenTurn:
+    def without_call(turn: OpenTurn) -> OpenTurn:
         left = tuple(call for call in turn.calls if call.id != body["call_id"])
         return turn.changed(calls=left)
 
-    return {"turn": changed_turn(session, without)}
+    return {"turn": changed_turn(session, without_call)}
 
 
 def permission_asked(session: SessionState, body: Body, fact: Fact) -> Changes:
@@ -91,18 +92,26 @@ def permission_asked(session: SessionState, body: Body, fact: Fact) -> Changes:
         options=tuple(body["options"]),
         asked_at=fact.at,
         input=body["input"],
+        expires_at=body.get("expires_at"),
+        seq=fact.seq if session.keeps_attention else None,
     )
     return {
         "turn": changed_turn(session, lambda turn: turn.changed(requests=(*turn.requests, request)))
     }
 
 
-def permission_answered(session: SessionState, body: Body, _: Fact) -> Changes:
-    def without(turn: OpenTurn) -> OpenTurn:
-        left = tuple(asked for asked in turn.requests if asked.id != body["request_id"])
-        return turn.changed(requests=left)
-
-    return {"turn": changed_turn(session, without)}
+def permission_answered(session: SessionState, body: Body, fact: Fact) -> Changes:
+    turn = session.turn
+    requests = () if turn is None else turn.requests
+    left = tuple([asked for asked in requests if asked.id != body["request_id"]])
+    changes: Changes = {"turn": None if turn is None else turn.changed(requests=left)}
+    if body["by"] == "timeout":
+        answered = (asked for asked in requests if asked.id == body["request_id"])
+        detail = next((f"{asked.tool}: {asked.question}" for asked in answered), None)
+        changes |= with_item(session, "permission_timeout", detail, fact)
+    elif body["by"] == "person" and session.attention:
+        changes["attention"] = without(session.attention, "permission_timeout")
+    return changes
 
 
 def rule_changed(session: SessionState, body: Body, _: Fact) -> Changes:
@@ -152,12 +161,20 @@ def quiet(session: SessionState, _: Body, __: Fact) -> Changes:
     return {"turn": changed_turn(session, lambda turn: turn.changed(silence="quiet"))}
 
 
-def stalled(session: SessionState, _: Body, __: Fact) -> Changes:
-    return {"turn": changed_turn(session, lambda turn: turn.changed(silence="stalled"))}
+def stalled(session: SessionState, body: Body, fact: Fact) -> Changes:
+    waits_for, detail = body["waits_for"], body["detail"]
+    text = f"waits for {waits_for}" if detail is None else f"waits for {waits_for} {detail}"
+    return {
+        "turn": changed_turn(session, lambda turn: turn.changed(silence="stalled")),
+        **with_item(session, "stall", text, fact),
+    }
 
 
 def progress_resumed(session: SessionState, _: Body, __: Fact) -> Changes:
-    return {"turn": changed_turn(session, lambda turn: turn.changed(silence=None))}
+    changes: Changes = {"turn": changed_turn(session, lambda turn: turn.changed(silence=None))}
+    if session.attention:
+        changes["attention"] = without(session.attention, "stall")
+    return changes
 
 
 def turn_ended(session: SessionState, body: Body, fact: Fact) -> Changes:
@@ -170,6 +187,14 @@ def turn_ended(session: SessionState, body: Body, fact: Fact) -> Changes:
         "wall_seconds": session.wall_seconds + body["seconds"],
         "last_active_at": fact.at,
     }
+    if session.keeps_attention:
+        outcome, turn_id = body["outcome"], body["turn_id"]
+        reason = body["error"] or body["stop_reason"]
+        if reason is not None:
+            reason = reason[:MAX_DETAIL_CHARS]
+        changes["last_turn"] = (outcome, reason, fact.at, turn_id, fact.seq)
+        if outcome != "completed" or session.attention:
+            changes["attention"] = after_turn(session, body, fact)
     lineage = session.lineage
     if lineage.parent is not None:
         turn = session.turn

@@ -55,7 +55,7 @@ def adopt_import(
     )
     for event in events:
         if session.phase is not Phase.STOPPED:
-            step = decide(session, event)
+            step = decide(session, event, 1 + len(facts) + len(closing))
             session = step.state
             closing += step.facts
     # Inputs of a session that had stopped already were held for a user of the other system.

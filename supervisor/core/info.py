@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from .endings import ENDINGS
+from .attention import attention_of
+from .endings import FAILED_REASONS
 from .ids import SessionId, TurnId
 from .limits import Limits
 from .permissions import Permissions
-from .session_values import Failure, Phase, SessionKind, Spending, Usage
+from .session_values import (
+    Attention,
+    AttentionKind,
+    Failure,
+    LastOutcome,
+    Phase,
+    SessionKind,
+    Spending,
+    Usage,
+)
 from .validation import replace_controls
 
 if TYPE_CHECKING:
@@ -31,10 +41,10 @@ Badge: TypeAlias = Literal[
     "unknown",
 ]
 
-FAILED_REASONS: Final = frozenset(
-    ending.reason for ending in ENDINGS.values() if ending.badge == "failed"
-)
+# What a session needs of a person, the most urgent first; see `need_of`.
+Need: TypeAlias = Literal["waiting", "hung", "failed", "finished", "running", "idle", "resting"]
 
+NEEDS: Final[tuple[Need, ...]] = get_args(Need)
 
 # Kinds of records after which a session may be idle; see `is_idle`.
 IDLE_KINDS: Final = frozenset(
@@ -103,6 +113,9 @@ class Info:
     updated_at: float
     last_active_at: float
     spent: Spending = Spending()  # by it and by all its descendants, deleted ones included
+    last_outcome: LastOutcome | None = None  # None before the end of a turn, or of early versions
+    attention: tuple[Attention, ...] = ()  # what a person should look at, the most urgent first
+    seen_seq: int = 0  # the last record that a person is known to have seen
 
 
 class Node(Info):
@@ -181,6 +194,9 @@ def make_info(
         updated_at=session.updated_at,
         last_active_at=session.last_active_at,
         spent=session.spending if spent is None else spent,
+        last_outcome=None if session.last_turn is None else LastOutcome(*session.last_turn),
+        attention=attention_of(session),
+        seen_seq=session.seen_seq,
     )
 
 
@@ -222,3 +238,38 @@ def waiting_for(session: SessionState) -> str | None:
     if turn.requests:
         return "person"
     return "tool" if turn.calls else "model"
+
+
+_WAITS_FOR_A_PERSON: Final = frozenset[AttentionKind]({"permission", "question", "login"})
+
+# Reasons of a stop that nobody asked for, so its last turn may be news.
+_STOPPED_BY_ITSELF: Final = frozenset({"completed", "ttl_expired"})
+
+
+def need_of(info: Info) -> Need:  # noqa: PLR0911 - one for each need
+    """Return what a session needs of a person: the first of the needs below that it has.
+
+    `finished` means that its last turn has ended since a person saw the session. A session that
+    is archived needs nothing.
+    """
+    kinds = {item.kind for item in info.attention}
+    if info.archived:
+        return "resting"
+    if kinds & _WAITS_FOR_A_PERSON:
+        return "waiting"
+    if info.badge in ("hung", "unhealthy"):
+        return "hung"
+    if kinds:
+        return "failed"
+    if _is_resting(info):
+        return "resting"
+    if info.phase not in (Phase.IDLE, Phase.SUSPENDED, Phase.STOPPED):
+        return "running"
+    if info.last_outcome is not None and info.last_outcome.seq > info.seen_seq:
+        return "finished"
+    return "idle" if info.phase is Phase.IDLE else "resting"
+
+
+def _is_resting(info: Info) -> bool:
+    """Return True for a session that was stopped for a reason that is no news."""
+    return info.phase is Phase.STOPPED and info.stop_reason not in _STOPPED_BY_ITSELF

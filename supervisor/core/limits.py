@@ -145,7 +145,9 @@ class Terms:
     steer_fallback: Literal["queue", "interrupt"] = "queue"
     ladder: Ladder = attrs.field(factory=Ladder)
     restart: Restart = attrs.field(factory=Restart)
-    permission_timeout_seconds: float = 300.0
+    # None: a permission request waits until it is answered. It was 300 in early versions, whose
+    # rows and records say so.
+    permission_timeout_seconds: float | None = None
     suspend_after_seconds: float | None = 900.0  # None: never
     max_turn_bytes: int = 67108864
     quiet_after_seconds: float = 120.0

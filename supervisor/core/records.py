@@ -15,7 +15,8 @@ objects, and the fields `agent_session_id`, `auth` and `imported` of `session_ch
 depends on its `choices`. A field added to a kind later goes under `optional`, since older records
 do not have it.
 
-`Delta` (provisional text) and `Gap` (missing numbers) are the items of a feed besides records.
+`Delta` (provisional text), `Gap` (missing numbers) and `Reset` (other numbers) are the items of a
+feed besides records.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from .errors import short_repr
+from .errors import RecordNotFound, short_repr
 from .ids import SessionId, TurnId
 
 DecidedKind: TypeAlias = Literal[
@@ -61,6 +62,7 @@ DecidedKind: TypeAlias = Literal[
     "progress_resumed",
     "agent_restarting",
     "turn_ended",
+    "seen",
 ]
 
 StreamedKind: TypeAlias = Literal["agent_text", "thought", "tool_update", "plan", "warning"]
@@ -172,6 +174,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
             "verdict": TEXT_OR_NONE,
             "news_read": INTEGER,
             "deleted": OBJECT,
+            "keeps_attention": BOOLEAN,
         }
     ),
     "session_started": _fields(),
@@ -261,9 +264,11 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         input=OBJECT_OR_NONE,
         options=LIST,
         asks=TEXT,
+        optional={"expires_at": NUMBER_OR_NONE},
     ),
     "permission_answered": _fields(request_id=TEXT, decision=TEXT, by=TEXT),
     "rule_changed": _fields(rule_id=TEXT, tool=TEXT, decision=TEXT_OR_NONE),
+    "seen": _fields(seq=INTEGER),
 }
 
 # The kinds whose field types are a complete check; most records are of these.
@@ -328,4 +333,22 @@ class Gap:
     last: int
 
 
-Item: TypeAlias = Record | Delta | Gap
+@attrs.frozen
+class Reset:
+    """A feed was to continue after a number beyond `last`, the last one that the store has given.
+
+    The numbers are those of another store, or of one that was restored from an older backup. The
+    feed starts again from the first record: what was read before is void.
+    """
+
+    last: int
+
+    def to_error(self) -> RecordNotFound:
+        """Return the error for readers that take records only."""
+        return RecordNotFound(
+            f"no record has the position to continue after: the store ends at {self.last}",
+            hint="it was restored from an older backup, say: go on reading, from the first record",
+        )
+
+
+Item: TypeAlias = Record | Delta | Gap | Reset

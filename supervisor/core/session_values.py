@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from .ids import RequestId
+from .ids import RequestId, TurnId
 from .limits import MAX_INT64
 
 SessionKind: TypeAlias = Literal["user", "system", "coordinator", "spawned"]
@@ -24,6 +24,21 @@ Steering: TypeAlias = Literal["native", "boundary", "none"]
 LadderStep: TypeAlias = Literal["ask", "close", "terminate", "kill"]
 CallInterrupt: TypeAlias = Literal["asked", "unreachable"]
 Silence: TypeAlias = Literal["quiet", "stalled"]
+
+
+# What a person should look at, the most urgent first.
+AttentionKind: TypeAlias = Literal[
+    "permission",
+    "question",
+    "login",
+    "stall",
+    "failed_session",
+    "lost_turn",
+    "failed_turn",
+    "budget",
+    "permission_timeout",
+    "refused_spawn",
+]
 
 
 class Phase(enum.StrEnum):
@@ -56,6 +71,33 @@ class Failure:
 
     kind: str
     detail: str
+
+
+@attrs.frozen
+class LastOutcome:
+    """How the last turn ended: its outcome, and the error or stop reason as text.
+
+    `seq` is the number of its `turn_ended` record.
+    """
+
+    outcome: Outcome
+    reason: str | None
+    at: float
+    turn_id: TurnId
+    seq: int
+
+
+@attrs.frozen
+class Attention:
+    """Something that a person should look at, and since when.
+
+    `seq` is the number of the record that says it, 0 if an early version wrote that record.
+    """
+
+    kind: AttentionKind
+    detail: str | None
+    at: float
+    seq: int
 
 
 @attrs.frozen

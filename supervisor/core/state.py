@@ -11,7 +11,7 @@ The values that answers to readers have too are in `session_values.py`, without 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
@@ -30,6 +30,7 @@ from .session_values import (
     STOPPED,
     STOPPING,
     SUSPENDED,
+    Attention,
     CallInterrupt,
     Decision,
     Failure,
@@ -60,9 +61,11 @@ __all__ = [
     "STOPPING",
     "SUSPENDED",
     "Agent",
+    "Attention",
     "CallInterrupt",
     "Capabilities",
     "Decision",
+    "EndedTurn",
     "Failure",
     "InputOutcome",
     "LadderStep",
@@ -85,6 +88,8 @@ __all__ = [
     "Usage",
     "WhenBusy",
 ]
+
+EndedTurn: TypeAlias = tuple[Outcome, str | None, float, TurnId, int]
 
 # The phases in which a session does nothing until it receives a request.
 INACTIVE: Final = frozenset({SUSPENDED, STOPPED})
@@ -179,6 +184,10 @@ class OpenRequest:
     options: tuple[Decision, ...]
     asked_at: float
     input: Mapping[str, object] | None = None
+    # Steady time at which it is rejected; None: it waits until it is answered.
+    expires_at: float | None = None
+    # The number of its record; None in rows of early versions, see `keeps_attention`.
+    seq: int | None = None
 
 
 @known_to_attrs
@@ -299,7 +308,17 @@ class SessionState:
     returns: int = 0  # number of starts after a stop
     recent_restarts: tuple[float, ...] = ()
 
+    # Set by the first claim of a version that keeps the next two. Records before that claim do not
+    # change them, because the rows of early versions do not have them.
+    keeps_attention: bool = False
+    # The fields of `LastOutcome`. A plain tuple, which orjson writes without a call: each step of a
+    # turn writes the row.
+    last_turn: EndedTurn | None = None
+    # At most one of each kind, the newest; requests are not in it. See `attention.py`.
+    attention: tuple[Attention, ...] = ()
+
     # Each only ever grows.
+    seen_seq: int = 0
     accepted: int = 0
     generation: int = 0
     epoch: int = 0

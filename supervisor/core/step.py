@@ -3,8 +3,10 @@
 A rule gets a `Draft` and adds, in order, facts (`note`), effects (`do`) and the reply (`accept` or
 `refuse`). A noted fact is folded at once, so the next line of the rule sees the new state.
 
-Rule: the draft folds into one private copy of the state; a copy for each fact made five a turn.
-      So a rule that needs a field as it was reads `before`, or the field first.
+Rule 1: the draft folds into one private copy of the state; a copy for each fact made five a turn.
+        So a rule that needs a field as it was reads `before`, or the field first.
+Rule 2: a fact gets the number that its record will have, because the state names records that a
+        person should see. The caller says which number was the last before the step.
 """
 
 from __future__ import annotations
@@ -76,10 +78,20 @@ class Step(FrozenStruct):
 class Draft:
     """A step under construction."""
 
-    __slots__ = ("_effects", "_facts", "_reply", "before", "event", "state", "tree_view")
+    __slots__ = (
+        "_effects",
+        "_facts",
+        "_last_seq",
+        "_reply",
+        "before",
+        "event",
+        "state",
+        "tree_view",
+    )
 
-    def __init__(self, session: SessionState, event: Event) -> None:
+    def __init__(self, session: SessionState, event: Event, last_seq: int) -> None:
         self.before = session
+        self._last_seq = last_seq  # the last number before the step
         # Invariant: `before` until the first fact; then a copy that changes with every fact, and
         # that nothing but this draft and its rule has before `finish`.
         self.state = session
@@ -102,7 +114,7 @@ class Draft:
         else:
             turn = None if state.turn is None else state.turn.id
         at = event.at
-        fact = Fact(kind, at, body, turn)
+        fact = Fact(kind, at, body, turn, self._last_seq + len(facts) + 1)
         facts.append(fact)
         changes = FOLDS[kind](state, body, fact)
         if changes is not None:

@@ -18,6 +18,7 @@ from . import agent_events
 from . import events as ev
 from .rules import (
     agents,
+    attention,
     children,
     inputs,
     interrupts,
@@ -273,6 +274,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     _row(STOPPING, ev.MessageAppended, refusals.refuse_unless_live),
     *_rows(Phase, ev.DetailsChanged, stopping.change_details),
+    *_rows(Phase, ev.RecordsSeen, attention.mark_seen),
     # A new incarnation: the open turn is lost, and nothing else
     _row(RUNNING, agent_events.Claimed, agents.claim, *_AFTER_A_TURN),
     _row(INTERRUPTING, agent_events.Claimed, agents.claim, *_AFTER_A_TURN),
@@ -310,8 +312,11 @@ ROWS: Final[tuple[Row, ...]] = (
 _RULES: Final = {(row.phase, row.event): row.rule for row in ROWS}
 
 
-def decide(session: SessionState, event: ev.Event) -> Step:
-    """Return the step for an event. Pure and total: never raises for any phase and event."""
-    draft = Draft(session, event)
+def decide(session: SessionState, event: ev.Event, last_seq: int = 0) -> Step:
+    """Return the step for an event. Pure and total: never raises for any phase and event.
+
+    The facts of the step are numbered after `last_seq`.
+    """
+    draft = Draft(session, event, last_seq)
     _RULES[session.phase, type(event)](draft, event)
     return draft.finish()

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, Unpack
 import trio
 
 from supervisor.core import events as ev
-from supervisor.core.errors import ConfigError, InputRefused, short_repr
+from supervisor.core.errors import ConfigError, InputRefused, RecordNotFound, short_repr
 from supervisor.core.ids import RequestId
 from supervisor.core.info import Info, is_idle
 from supervisor.core.limits import Lifetime, Limits, OnEnd
@@ -18,6 +18,7 @@ from supervisor.core.step import InterruptPending
 from supervisor.core.validation import (
     check_choice,
     check_custom,
+    check_integer,
     check_name,
     check_prompt,
     check_tags,
@@ -255,6 +256,23 @@ class Session(SessionInputs, SessionRecords):
         session is not stopped.
         """
         await self._parts.lifecycle.unarchive(self.id)
+
+    async def seen(self, seq: int) -> None:
+        """Record that a person has seen the records up to number `seq`.
+
+        What a person should look at (`Info.attention`) is removed as far as its record was seen; an
+        open permission request, question, login or stall stays. A call that says nothing new adds
+        no record, and so does one for an archived session. Raise `RecordNotFound` if the session
+        has no such record, and `StoreDegraded` while the store cannot write.
+        """
+        check_integer("seq", seq, least=0)
+        last_seq = (await self.info()).last_seq
+        if seq > last_seq:
+            raise RecordNotFound(
+                f"session {self.id} has no record {seq}",
+                hint=f"give the number of the last record that was shown, at most {last_seq}",
+            )
+        await self._ask(ev.RecordsSeen(seq=seq, **self._stamp()))
 
     async def set(
         self,

@@ -10,7 +10,7 @@ import attrs
 
 from actors import Ask
 from supervisor.core import events as ev
-from supervisor.core.creation import SpawnRequest
+from supervisor.core.creation import SessionSpec, SpawnRequest
 from supervisor.core.errors import IdempotencyConflict, NotStorable, short_repr
 from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.receipts import InterruptReport, Receipt
@@ -123,13 +123,28 @@ def fingerprint(request: object) -> str:
     """
     if isinstance(request, SpawnRequest):
         return _spawn_fingerprint(request, turn=None)
+    if isinstance(request, SessionSpec):
+        request = _with_early_defaults(request)
     return hashlib.sha256(encode(request)).hexdigest()
 
 
 def _spawn_fingerprint(request: SpawnRequest, turn: TurnId | None) -> str:
-    fields = decode_plain(encode(attrs.evolve(request, turn=turn)))
+    spec = _with_early_defaults(request.spec)
+    fields = decode_plain(encode(attrs.evolve(request, spec=spec, turn=turn)))
     renamed = {_FINGERPRINT_NAMES.get(name, name): value for name, value in fields.items()}
     return hashlib.sha256(encode_plain(renamed).encode()).hexdigest()
+
+
+# The default up to 0.3.0. Now a request waits, and a default is a part of the fingerprint too.
+_EARLY_PERMISSION_TIMEOUT_SECONDS: Final = 300.0
+
+
+def _with_early_defaults(spec: SessionSpec) -> SessionSpec:
+    """Return the spec with the defaults that early versions stored the fingerprint of."""
+    if spec.terms.permission_timeout_seconds is not None:
+        return spec
+    early = attrs.evolve(spec.terms, permission_timeout_seconds=_EARLY_PERMISSION_TIMEOUT_SECONDS)
+    return attrs.evolve(spec, terms=early)
 
 
 def key_conflict(key: str) -> IdempotencyConflict:

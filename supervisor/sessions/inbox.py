@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
@@ -34,12 +34,18 @@ class PermissionRequest:
     input: Mapping[str, Any] | None
     options: tuple[Decision, ...]
     asked_at: float
+    expires_at: float | None = None  # then it is rejected once; None: it waits for an answer
+    asks: Literal["permission", "question"] = "permission"
 
 
 class Inbox:
-    """Pending permission requests, derived only from published records."""
+    """Pending permission requests, derived only from published records.
 
-    def __init__(self) -> None:
+    `wall_time_of` converts steady time, which records have, to wall time, for people.
+    """
+
+    def __init__(self, wall_time_of: Callable[[float | None], float | None]) -> None:
+        self._wall_time_of = wall_time_of
         self._pending: dict[RequestId, PermissionRequest] = {}
         self._answered: OrderedDict[RequestId, str] = OrderedDict()
 
@@ -58,6 +64,7 @@ class Inbox:
                 input=body["input"],
                 options=tuple(body["options"]),
                 asked_at=record.at,
+                expires_at=body.get("expires_at"),
             )
             return
         self._pending.pop(request_id, None)
@@ -77,7 +84,12 @@ class Inbox:
 
     def pending(self) -> tuple[PermissionRequest, ...]:
         """Return all pending requests, the oldest first."""
-        return tuple(self._pending.values())
+        return tuple([self._shown(request) for request in self._pending.values()])
+
+    def _shown(self, request: PermissionRequest) -> PermissionRequest:
+        if request.expires_at is None:
+            return request
+        return attrs.evolve(request, expires_at=self._wall_time_of(request.expires_at))
 
     def find(self, request_id: str) -> PermissionRequest:
         """Return the pending request with that id.

@@ -107,6 +107,11 @@ class Log:
 
     # Decisions ----------------------------------------------------------------------------
 
+    @property
+    def seq_before_step(self) -> int:
+        """The number before the first fact of a step: the open part is recorded before it."""
+        return self.last_seq if self._part is None else self.last_seq + 1
+
     def add_facts(self, facts: tuple[Fact, ...]) -> tuple[NumberedFact, ...]:
         """Add the facts of a step as records; return all unsent records, for the caller to send."""
         added = facts if self._part is None else (self._take_part(self._part), *facts)

@@ -252,7 +252,7 @@ def _apply_step(
 ) -> Write | None:
     fresh = TurnId(services.ids.new("turn"))
     event = recovery_step.event(epoch=session.epoch, fresh=fresh, output=output)
-    step = decide(session.row, event)
+    step = decide(session.row, event, session.last_seq)
     if not step.facts:
         return None
     records = number_facts(recovery_step.session, step.facts, after=session.last_seq)

@@ -318,10 +318,10 @@ class SessionRouter:
 
     async def _answer_from_row(self, session_id: SessionId, event: ev.Event) -> Reply | None:
         """Return the reply to a request that changes nothing, without an actor; else None."""
-        row = (await self._registry.stored(session_id)).row
-        tree_view = self._admission.view(row, event)
-        step = decide(row, event.changed(tree_view=tree_view))
-        is_idle = row.is_inactive and not step.facts and not step.effects
+        stored = await self._registry.stored(session_id)
+        tree_view = self._admission.view(stored.row, event)
+        step = decide(stored.row, event.changed(tree_view=tree_view), stored.last_seq)
+        is_idle = stored.row.is_inactive and not step.facts and not step.effects
         return step.reply if self._cannot_have_actor(session_id) and is_idle else None
 
     def _cannot_have_actor(self, session_id: SessionId) -> bool:

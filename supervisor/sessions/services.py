@@ -267,9 +267,9 @@ def make_services(
     agent_source: AgentSource | None = None,
 ) -> Services:
     """Return the services of one supervisor over a store and its writer."""
-    instruments, inbox, hooks = Instruments(), Inbox(), Hooks(tasks)
     feeds, removals = GlobalFeeds(), Removals()
     clock = Clock(store.last_clock)
+    instruments, inbox, hooks = Instruments(), Inbox(clock.wall_time_of), Hooks(tasks)
     health.set_on_commit(instruments.committed)
     health.throttle.loop_time = clock.loop_time
     return Services(

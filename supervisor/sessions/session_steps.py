@@ -155,7 +155,7 @@ class SessionSteps(Actor):
             at = self._services.clock.now()
         if tree_view is not EMPTY_TREE_VIEW or at != event.at or more:
             event = event.changed(at=at, tree_view=tree_view, **more)
-        step = decide(session, event)
+        step = decide(session, event, self.log.seq_before_step)
         also = removes = idempotency = None
         if request is not None and type(step.reply) is not Refused:
             also = request.joint_write

@@ -28,7 +28,8 @@ from supervisor.core.ids import SessionId
 from supervisor.core.limits import Limits, Lineage, Terms
 from supervisor.core.permissions import Permissions
 from supervisor.core.records import Record
-from supervisor.core.state import NO_TREE_STATE, Agent, SessionState, Usage
+from supervisor.core.session_values import LastOutcome
+from supervisor.core.state import NO_TREE_STATE, Agent, EndedTurn, SessionState, Usage
 from supervisor.decode.strict import make_converter
 
 from .port import StoredReply
@@ -78,6 +79,7 @@ _CHANGING_FIELDS: Final = (
     "family",
     "accepted",
     "generation",
+    "last_turn",
 )
 _FIXED_FIELDS: Final = tuple(
     field.name for field in attrs.fields(SessionState) if field.name not in _CHANGING_FIELDS
@@ -102,6 +104,8 @@ def _changing_fields(session: SessionState) -> dict[str, Any]:
         "wall_seconds": session.wall_seconds,
         "accepted": session.accepted,
     }
+    if session.last_turn is not None:
+        fields["last_turn"] = session.last_turn
     if session.turn is not None:
         fields["turn"] = session.turn
     if session.inputs:
@@ -306,6 +310,16 @@ def _number(value: object, _: object) -> object:
     return value
 
 
+def _ended_turn(value: object, _: object) -> EndedTurn:
+    """Return the fields of a `LastOutcome`, checked as those of an object are."""
+    if type(value) is not list:
+        raise TypeError("the last turn is not a list")
+    fields = dict(zip(_OUTCOME_FIELDS, value, strict=True))
+    return attrs.astuple(_converter.structure(fields, LastOutcome))
+
+
+_OUTCOME_FIELDS: Final = tuple(field.name for field in attrs.fields(LastOutcome))
+
 # The fields of a row that are never empty, so `encode` always writes them.
 _REQUIRED_ROW_FIELDS: Final = frozenset(
     {"id", "agent_name", "kind", "lineage", "terms", "permissions", "phase", "usage"}
@@ -355,6 +369,7 @@ def _make_converter() -> Converter:
     converter = make_converter(detailed=False)
     # An integer in a field of numbers stays one, so that a row is written as it was read.
     converter.register_structure_hook(float, _number)
+    converter.register_structure_hook_func(lambda kind: kind == EndedTurn, _ended_turn)
 
     def hook_for(kind: Any) -> Any:  # noqa: ANN401 - types of cattrs hooks
         if kind is SessionState:

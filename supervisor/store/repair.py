@@ -20,7 +20,7 @@ import orjson
 
 from supervisor.core.agent_events import SupervisorRestarted
 from supervisor.core.errors import RepairRefused
-from supervisor.core.facts import Fact, number_facts
+from supervisor.core.facts import Fact, fact_of, number_facts
 from supervisor.core.fold import fold
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Body, Record
@@ -147,8 +147,8 @@ def closing_facts(
     """
     at = max(at, session.updated_at)  # the clock may have been set back meanwhile
     recovers = needs_recovery or session.turn is not None
-    facts = _recover(session, records, at, epoch) if recovers else ()
     last = records[-1].seq if records else 0
+    facts = _recover(session, records, at, epoch) if recovers else ()
     ends = open_items([*records, *number_facts(session.id, facts, after=last)])
     return (*facts, *_end_facts(ends, records, at))
 
@@ -281,7 +281,7 @@ def repair_records(
         () if row is None else closing_facts(row, readable_records(raw, row.id), at, epoch=epoch)
     )
     appended = number_facts(session_id, facts, after=last_seq)
-    after = functools.reduce(fold, facts, row) if row is not None and facts else None
+    after = None if row is None or not facts else _folded(row, appended)
     return RepairResult(RepairReport(session_id, dry_run, problems, appended), after)
 
 
@@ -317,4 +317,8 @@ def repair_row(
     facts = closing_facts(row, records, at, epoch=damaged.epoch, needs_recovery=not row.is_inactive)
     appended = number_facts(session_id, facts, after=last_seq)
     report = RepairReport(session_id, dry_run, problems, appended, row_made=True)
-    return RepairResult(report, functools.reduce(fold, facts, row))
+    return RepairResult(report, _folded(row, appended))
+
+
+def _folded(row: SessionState, appended: Iterable[Record]) -> SessionState:
+    return functools.reduce(fold, map(fact_of, appended), row)

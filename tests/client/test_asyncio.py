@@ -166,7 +166,7 @@ def test_data_that_arrives_with_a_cancellation_is_kept(order: int) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await reading
             asyncio.get_running_loop().remove_reader(alarm)
-            return await connection.receive(10)
+            return await asyncio.wait_for(connection.receive(10), 20)
 
     assert asyncio.run(program()) == b"data"
 

@@ -45,6 +45,7 @@ NO_BRAKES = {
     ev.MessageAppended,
     ev.DetailsChanged,
     ev.RuleRemoved,
+    ev.RecordsSeen,
     ev.ChildAdmitted,
     ev.ChildDeleted,
     # events without a waiting caller

@@ -17,7 +17,7 @@ def test_numbered_facts_continue_after_the_given_number() -> None:
     numbered = number_in_log(ONE, (TOLD, ENDED), after=4)
 
     assert [fact.seq for fact in numbered] == [5, 6]
-    assert tuple(map(fact_of, numbered)) == (TOLD, ENDED)
+    assert tuple(map(fact_of, numbered)) == (TOLD.changed(seq=5), ENDED.changed(seq=6))
 
 
 def test_a_numbered_fact_has_the_fields_of_its_record() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import permutations
 from typing import Any
 
+import attrs
 import pytest
 
 from supervisor.core import agent_events, text
@@ -97,8 +98,14 @@ def recovered(rows: Iterable[SessionState], at: float = AT) -> Rows:
 
 
 def essence(rows: Rows) -> dict[SessionId, SessionState]:
-    """Return the rows without their epochs."""
-    return {row.id: row.changed(epoch=0) for row in rows.values()}
+    """Return the rows without their epochs, and without the record numbers of what they show."""
+    return {row.id: _without_numbers(row.changed(epoch=0)) for row in rows.values()}
+
+
+def _without_numbers(row: SessionState) -> SessionState:
+    ended = row.last_turn and (*row.last_turn[:-1], 0)
+    items = tuple(attrs.evolve(item, seq=0) for item in row.attention)
+    return row.changed(last_turn=ended, attention=items)
 
 
 def a_row(name: str, phase: Phase, **changes: Any) -> SessionState:  # noqa: ANN401 - fields of a session

@@ -25,7 +25,7 @@ def lived(seed: int) -> tuple[list[Record], SessionState | None]:
     stopped: SessionState | None = None
     end: SessionState | None = None
     for _ in range(3 * seed):
-        for fact in decide(session, chance.event(session)).facts:
+        for fact in decide(session, chance.event(session), len(told)).facts:
             session = fold(session, fact)
             told.append(fact)
             if fact.kind == "session_stopped":

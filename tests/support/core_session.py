@@ -37,7 +37,8 @@ class CoreSession:
 
     def tell(self, kind: type[Event], **words: Any) -> Step:
         self.told += 1
-        step = decide(self.session, kind(at=self.now, fresh=TurnId(f"turn_{self.told}"), **words))
+        event = kind(at=self.now, fresh=TurnId(f"turn_{self.told}"), **words)
+        step = decide(self.session, event, len(self.kinds))
         self.session, self.last = step.state, step
         self.kinds += [fact.kind for fact in step.facts]
         for fact in step.facts:

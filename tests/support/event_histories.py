@@ -256,6 +256,11 @@ class Chance:
             "limits": self.one_of(None, Limits(turns=5)),
         }
 
+    def _RecordsSeen(self, session: SessionState) -> dict[str, Any]:
+        ended = 0 if session.last_turn is None else session.last_turn[-1]
+        shown = [item.seq for item in session.attention]
+        return {"seq": self.one_of(0, session.seen_seq, ended, ended + 1, *shown)}
+
     def _request(self, session: SessionState) -> RequestId:
         there = [request.id for request in session.turn.requests] if session.turn else []
         return self.one_of(*there, *there, RequestId("req_gone"))

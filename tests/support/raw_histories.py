@@ -20,7 +20,7 @@ from supervisor.store.examine import Problem
 from supervisor.store.port import RawRecord
 from tests.support.store_samples import ONE, random_session
 
-SEEDS = 60
+SEEDS = 80
 Raw: TypeAlias = list[RawRecord]
 LOST = TurnId("turn_lost")
 

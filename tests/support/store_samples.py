@@ -138,11 +138,12 @@ def random_session(
     like = chance.session()
     plan = attrs.evolve(PLAN, terms=like.terms, permissions=like.permissions)
     session, facts = create(session_id, plan, at=chance.now)
+    last_seq = len(facts)
     yield session, facts, None
     for _ in range(length):
         event = chance.event(session)
-        step = decide(session, event)
-        session = step.state
+        step = decide(session, event, last_seq)
+        session, last_seq = step.state, last_seq + len(step.facts)
         yield session, step.facts, event
 
 

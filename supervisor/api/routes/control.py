@@ -22,6 +22,7 @@ from supervisor.core.errors import (
     NotRunning,
     PermissionDenied,
     QueueFull,
+    RecordNotFound,
     RepairRefused,
     SessionNotActive,
     SessionNotFound,
@@ -191,6 +192,18 @@ async def clear(call: OperationCall) -> Info:
 async def append(call: OperationCall) -> None:
     """Append a message to the history without starting a turn."""
     await call.session.append(**call.arguments)
+
+
+@operation(
+    "POST",
+    "/v1/sessions/{id}/seen",
+    body_params_of(Session.seen),
+    status=204,
+    raises=(SessionNotFound, RecordNotFound, StoreDegraded),
+)
+async def seen(call: OperationCall) -> None:
+    """Record that a person has seen the records up to a number."""
+    await call.session.seen(**call.arguments)
 
 
 @operation(

@@ -137,7 +137,7 @@ def agent_closed(draft: Draft, _: AgentClosed) -> None:
 
 def claim(draft: Draft, event: Claimed) -> None:
     """Close the open turn as lost, because the session's actor has a new incarnation."""
-    draft.note("session_changed", epoch=event.epoch)
+    _note_epoch(draft, epoch=event.epoch)
     _forget_agent(draft)
     if draft.state.turn is not None:
         fail_handed(draft)
@@ -160,7 +160,7 @@ def claim(draft: Draft, event: Claimed) -> None:
 def recover(draft: Draft, event: SupervisorRestarted) -> None:  # noqa: C901 - one case per phase
     """Recover the session after a restart of the supervisor; a repeated event changes nothing."""
     session = draft.before
-    draft.note("session_changed", epoch=event.epoch, zombie=None, leaving=False)
+    _note_epoch(draft, epoch=event.epoch, zombie=None, leaving=False)
     _forget_agent(draft)
     if session.turn is not None:
         fail_handed(draft)
@@ -194,6 +194,13 @@ def _resume_if_inputs(draft: Draft) -> None:
     if draft.state.inputs and not draft.tree_view.child_slots_full:
         draft.note("session_resumed", woken=True)
         start_next_turn(draft)
+
+
+def _note_epoch(draft: Draft, **changes: object) -> None:
+    """Record a new epoch; from the first of this version on, what a person should see is kept."""
+    if not draft.state.keeps_attention:
+        changes["keeps_attention"] = True
+    draft.note("session_changed", **changes)
 
 
 def _forget_agent(draft: Draft) -> None:

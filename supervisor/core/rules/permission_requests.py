@@ -24,13 +24,17 @@ def ask_permission(draft: Draft, event: PermissionAsked) -> None:
     if turn is None or turn.id != event.turn:
         return
     answered = _automatic_answer(draft.state, event)
-    _record_question(draft, event, by="person" if answered is None else answered[1])
-    if answered is None:
-        seconds = draft.state.terms.permission_timeout_seconds
-        draft.do(SetRequestTimer(event.request, seconds))
-    else:
+    if answered is not None:
         decision, by = answered
+        _record_question(draft, event, by=by)
         _record_answer(draft, event.request, decision, by)
+        return
+    seconds = draft.state.terms.permission_timeout_seconds
+    if seconds is None:
+        _record_question(draft, event, by="person")
+    else:
+        _record_question(draft, event, by="person", expires_at=event.steady_at + seconds)
+        draft.do(SetRequestTimer(event.request, seconds))
 
 
 def cancel_late_request(draft: Draft, event: PermissionAsked) -> None:
@@ -38,7 +42,9 @@ def cancel_late_request(draft: Draft, event: PermissionAsked) -> None:
     draft.do(AnswerRequest(event.request, "cancelled"))
 
 
-def _record_question(draft: Draft, event: PermissionAsked, *, by: str) -> None:
+def _record_question(
+    draft: Draft, event: PermissionAsked, *, by: str, expires_at: float | None = None
+) -> None:
     draft.note(
         "permission_asked",
         request_id=event.request,
@@ -47,6 +53,7 @@ def _record_question(draft: Draft, event: PermissionAsked, *, by: str) -> None:
         input=event.input,
         options=list(event.options),
         asks=by,
+        **({} if expires_at is None else {"expires_at": expires_at}),
     )
 
 

@@ -246,6 +246,10 @@ def _spawn_refused(_: str, body: Body) -> Sentence:
     return "A child was refused", (body.get("agent"), body.get("limit"), body.get("detail")), "bad"
 
 
+def _seen(_: str, body: Body) -> Sentence:
+    return "A person has seen the records", (f"up to {body.get('seq')}",), "plain"
+
+
 def _unknown(kind: str, body: Body) -> Sentence:
     """Return the sentence for a warning or for a kind of a later version."""
     detail = json.dumps(dict(body), ensure_ascii=False, default=str) if body else None
@@ -274,4 +278,5 @@ _SENTENCES: Final[Mapping[str, Callable[[str, Body], Sentence | None]]] = {
     "child_started": _child_started,
     "child_ended": _child_ended,
     "spawn_refused": _spawn_refused,
+    "seen": _seen,
 }

@@ -101,7 +101,7 @@ def _fact(number: int, seq: int, entry: dict[str, Any]) -> Fact:
     if entry["kind"] in _NAMING_KINDS:
         body = _without_controls(body)
         _check_names(number, body)
-    return Fact(entry["kind"], float(entry["at"]), body, turn)
+    return Fact(entry["kind"], float(entry["at"]), body, turn, seq)
 
 
 def _without_controls(body: dict[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Final, TypeAlias
 
+from supervisor.core.endings import FAILED_REASONS
 from supervisor.core.ids import SessionId
-from supervisor.core.info import FAILED_REASONS
 from supervisor.store.codec import encode_text
 from supervisor.store.filters import matches
 from supervisor.store.port import BADGE_PHASES, NO_FILTER, Filter, Hit, Stored
