@@ -62,10 +62,9 @@ async def _session_names(sup: Target) -> dict[str, str]:
 
 def _time_left(request: PermissionRequest, now: float) -> str:
     """Return how long the request still waits; nothing if it waits until it is answered."""
-    expires_at: float | None = getattr(request, "expires_at", None)
-    if expires_at is None:
+    if request.expires_at is None:
         return ""
-    return f"  rejected in {format_duration(max(0.0, expires_at - now))}"
+    return f"  rejected in {format_duration(max(0.0, request.expires_at - now))}"
 
 
 def request_input_text(request: PermissionRequest) -> str:

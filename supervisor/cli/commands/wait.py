@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 import click
@@ -20,7 +20,7 @@ from supervisor.cli.output import Screen
 from supervisor.cli.target import all_sessions, find_session, open_target
 from supervisor.cli.text_format import Cell, counted, format_duration
 from supervisor.core.errors import SessionNotFound
-from supervisor.core.info import IDLE_KINDS, Info, is_idle
+from supervisor.core.info import IDLE_KINDS, Info, is_idle, need_of
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 Goal: TypeAlias = Literal["turn", "attention", "stopped"]
 
-_ATTENTION: Final = frozenset(
-    {"failed", "waiting-for-auth", "waiting-for-you", "hung", "unhealthy"}
-)
+_ATTENTION: Final = frozenset({"waiting", "hung", "failed"})
 # Kinds of records after which a session may have reached a goal.
 _TELLING: Final = IDLE_KINDS | {
     *("permission_asked", "stalled", "quiet", "agent_attached", "agent_restarting"),
@@ -144,7 +142,7 @@ class _Waiter:
             case "turn":
                 return is_idle(info.phase, queued=info.queued)
             case "attention":
-                return info.badge in _ATTENTION or info.phase == "stopped"
+                return need_of(info) in _ATTENTION or info.phase == "stopped"
             case "stopped":
                 return info.phase == "stopped"
 
@@ -160,14 +158,14 @@ class _Waiter:
 
 def _stored_outcome(info: Info) -> str | None:
     """Return the outcome of the session's last turn; None if it is not known."""
-    last: Any = getattr(info, "last_outcome", None)
-    return None if last is None else str(last.outcome)
+    return None if info.last_outcome is None else info.last_outcome.outcome
 
 
 def _result(goal: Goal, info: Info, outcome: str | None) -> tuple[str, int]:
     """Return the word for a session that is there, and the exit code."""
     if goal == "attention":
-        return info.badge, ERROR if info.badge == "failed" else OK
+        need = need_of(info)
+        return need, ERROR if need == "failed" else OK
     if goal == "stopped":
         return info.stop_reason or info.badge, ERROR if info.badge == "failed" else OK
     if info.badge == "failed":
