@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from tests.cli.test_steer_commands import busy, idle, nobody, stopped
+from tests.cli.test_steer_commands import busy, idle, stopped
 from tests.support.cli_daemon import Prepare, use_supervisor
 from tests.support.cli_runner import Caller
 
@@ -36,9 +36,9 @@ ROWS = [
     (idle, "send bob hello --when-busy nonsense", 2),
     (idle, "nonsense", 2),
     # 3 no such session, agent, request, input, turn or tool call
-    (nobody, "show nobody", 3),
-    (nobody, "new nobody", 3),
-    (nobody, "answer req_nothing allow_once", 3),
+    (idle, "show unknown", 3),
+    (idle, "new unknown", 3),
+    (idle, "answer req_nothing allow_once", 3),
     (idle, "inputs bob --cancel in_nothing", 3),
     (idle, "inputs bob --edit in_nothing text", 3),
     (busy, "inputs bob --promote in_nothing", 3),
