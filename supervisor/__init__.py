@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from .client.session import RemoteSession
     from .client.supervisor import RemoteSupervisor
     from .client.transport import AnswerLost, DaemonBusy, NoDaemon
+    from .client.watch import RemoteSessionFeed
     from .config import Settings
     from .core.agent_list import ListedAgent, ListedCapabilities
     from .core.creation import Message
     from .core.errors import (
         AgentStartFailed,
         AgentUnknown,
+        AmbiguousId,
         BudgetSpent,
         ConfigError,
         Fenced,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
         InvalidDecision,
         InvalidKey,
         KeyTaken,
+        NameTaken,
         NotRunning,
         NotStorable,
         OutputTooLarge,
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
     from .core.info import Badge, Info, Need, Node, need_of
     from .core.limits import Ladder, Limits, Restart
+    from .core.match import Match
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
     from .core.records import Delta, Gap, Item, Record, Reset
@@ -89,6 +93,17 @@ if TYPE_CHECKING:
     from .drivers.turn import Call, Turn
     from .handles.child import Child
     from .handles.session import Session
+    from .handles.session_feed import SessionFeed
+    from .handles.session_rows import (
+        RequestClosed,
+        RequestOpened,
+        SessionGone,
+        SessionRow,
+        Snapshot,
+        StoreChanged,
+        TightestBudget,
+        WatchItem,
+    )
     from .handles.shapes import Input, InputState, Options, Page, TurnRecords, Waits, Why
     from .handles.supervisor import Supervisor
     from .handles.views import Stats
@@ -119,6 +134,7 @@ _MODULES: Final = {
         "RemoteGlobalFeed",
         "RemoteWatcher",
     ),
+    "client.watch": ("RemoteSessionFeed",),
     "client.session": ("RemoteSession",),
     "client.supervisor": ("RemoteSupervisor",),
     "config": ("Settings",),
@@ -127,6 +143,7 @@ _MODULES: Final = {
     "core.errors": (
         "AgentStartFailed",
         "AgentUnknown",
+        "AmbiguousId",
         "BudgetSpent",
         "ConfigError",
         "Fenced",
@@ -137,6 +154,7 @@ _MODULES: Final = {
         "InvalidDecision",
         "InvalidKey",
         "KeyTaken",
+        "NameTaken",
         "NotRunning",
         "NotStorable",
         "OutputTooLarge",
@@ -175,6 +193,7 @@ _MODULES: Final = {
         "Limits",
         "Restart",
     ),
+    "core.match": ("Match",),
     "core.permissions": ("Permissions",),
     "core.receipts": (
         "InterruptReport",
@@ -238,6 +257,17 @@ _MODULES: Final = {
         "Waits",
         "Why",
     ),
+    "handles.session_feed": ("SessionFeed",),
+    "handles.session_rows": (
+        "RequestClosed",
+        "RequestOpened",
+        "SessionGone",
+        "SessionRow",
+        "Snapshot",
+        "StoreChanged",
+        "TightestBudget",
+        "WatchItem",
+    ),
     "handles.supervisor": ("Supervisor",),
     "handles.views": ("Stats",),
     "runtime": (
@@ -274,6 +304,7 @@ __all__ = [
     "AgentKind",
     "AgentStartFailed",
     "AgentUnknown",
+    "AmbiguousId",
     "AnswerLost",
     "Attention",
     "Badge",
@@ -316,7 +347,9 @@ __all__ = [
     "Limits",
     "ListedAgent",
     "ListedCapabilities",
+    "Match",
     "Message",
+    "NameTaken",
     "Need",
     "News",
     "NoDaemon",
@@ -342,25 +375,33 @@ __all__ = [
     "Reloaded",
     "RemoteGlobalFeed",
     "RemoteSession",
+    "RemoteSessionFeed",
     "RemoteSupervisor",
     "RemoteWatcher",
     "RepairRefused",
     "RepairReport",
+    "RequestClosed",
     "RequestId",
+    "RequestOpened",
     "Reset",
     "Restart",
     "Scope",
     "SearchHit",
     "Session",
+    "SessionFeed",
+    "SessionGone",
     "SessionId",
     "SessionKey",
     "SessionNotActive",
     "SessionNotFound",
+    "SessionRow",
     "Settings",
+    "Snapshot",
     "SpawnRefused",
     "Spending",
     "Stats",
     "Stop",
+    "StoreChanged",
     "StoreDegraded",
     "StoreFinding",
     "StoreLocked",
@@ -368,6 +409,7 @@ __all__ = [
     "StoreTooNew",
     "Supervisor",
     "SupervisorError",
+    "TightestBudget",
     "ToolCall",
     "Turn",
     "TurnId",
@@ -377,6 +419,7 @@ __all__ = [
     "TurnScope",
     "Usage",
     "Waits",
+    "WatchItem",
     "Watcher",
     "WhenBusy",
     "Why",

@@ -49,7 +49,6 @@ POINTERS: Final = {
     "restart": "write `understudy stop ID` and `understudy resume ID`; reload: `understudy reload`",
     "pause": "`understudy interrupt ID` ends the turn; an idle session uses no tokens",
     "unarchive": "write `understudy archive ID --undo`",
-    "rename": "`understudy set ID --title TITLE` changes the title",
     "allow": "write `understudy answer ID yes`, or always",
     "deny": "write `understudy answer ID no`, or never",
     "reject": "write `understudy answer ID no`, or never",

@@ -45,19 +45,19 @@ EXAMPLES: Final = {
     "steer": ('understudy steer builder "only those in tests/api"',),
     "interrupt": (
         'understudy interrupt builder --reason "lunch"',
-        "understudy interrupt builder --call call_4f9k2x81bz0c_7",
+        "understudy interrupt builder --call call_4f9k2x81bz0c",
         'understudy interrupt builder --tree --replace-with "Sum up"',
     ),
     "agents": ("understudy agents", "understudy agents --json"),
     "spawn": ('understudy spawn builder claude "Read the docs" --name reader --ttl 30m',),
     "inputs": (
         "understudy inputs builder",
-        'understudy inputs builder --edit in_4f9k2x81bz0c_5 "Say it in French"',
-        "understudy inputs builder --move in_4f9k2x81bz0c_5 0",
+        'understudy inputs builder --edit in_4f9k "Say it in French"',
+        "understudy inputs builder --move in_4f9k 0",
     ),
     "answer": (
         "understudy answer builder yes",
-        "understudy answer req_4f9k2x81bz0c_9 always",
+        "understudy answer req_4f9k always",
     ),
     "stop": (
         "understudy stop builder --after-turn",
@@ -66,12 +66,12 @@ EXAMPLES: Final = {
     ),
     "resume": ("understudy resume builder", "understudy resume --tag nightly"),
     "archive": ("understudy archive builder", "understudy archive builder --undo"),
-    "rm": ("understudy rm s_4f9k2x81bz0c_1", "understudy rm --tag nightly --yes"),
+    "rm": ("understudy rm s_4f9k2x81bz0c", "understudy rm --tag nightly --yes"),
     "set": (
         'understudy set builder --title "The API" --tag nightly',
         "understudy set builder --turns 50 --cost 5 --limit tokens=none",
     ),
-    "rules": ("understudy rules ls builder", "understudy rules rm builder req_4f9k2x81bz0c_9"),
+    "rules": ("understudy rules ls builder", "understudy rules rm builder req_4f9k2x81bz0c"),
     "usage": (
         "understudy usage",
         "understudy usage builder --by agent",
@@ -82,7 +82,8 @@ EXAMPLES: Final = {
         "understudy wait --any --for attention",
         "understudy wait reader writer --for stopped",
     ),
-    "fork": ("understudy fork builder --at-turn turn_4f9k2x81bz0c_3",),
+    "fork": ("understudy fork builder --at-turn turn_4f9k2x81bz0c",),
+    "rename": ("understudy rename builder login",),
     "export": (
         "understudy export builder --format html --output builder.html",
         "understudy export builder --format jsonl --redact > builder.jsonl",

@@ -14,7 +14,7 @@ from typing import Final
 
 import click
 
-from supervisor.core.errors import SpawnRefused, SupervisorError
+from supervisor.core.errors import AmbiguousId, SpawnRefused, SupervisorError
 
 from .output import Screen, json_text
 from .text_format import Cell
@@ -35,6 +35,10 @@ class FileNotThere(SupervisorError):
 
 class SettingNotFound(SupervisorError):
     """The setting does not exist."""
+
+
+class IdNotFound(SupervisorError):
+    """No input, turn or call matches the text."""
 
 
 class WrongUsage(SupervisorError):
@@ -59,6 +63,7 @@ _CODES: Final = {
     "record_not_found": NOT_FOUND,
     "file_not_there": NOT_FOUND,
     "setting_not_found": NOT_FOUND,
+    "id_not_found": NOT_FOUND,
     "spawn_refused": REFUSED,
     "queue_full": REFUSED,
     "budget_spent": REFUSED,
@@ -66,6 +71,7 @@ _CODES: Final = {
     "output_too_large": REFUSED,
     "no_daemon": NO_DAEMON,
     "wrong_usage": USAGE,
+    "ambiguous_id": USAGE,
     "invalid_key": USAGE,
     "invalid_query": USAGE,
     "query_limit_exceeded": REFUSED,
@@ -124,6 +130,8 @@ def report(error: SupervisorError, screen: Screen) -> int:
         said: dict[str, object] = {"code": error.code, "message": problem, "hint": hint}
         if isinstance(error, SpawnRefused):
             said |= {"limit": error.limit, "used": error.used, "allowed": error.allowed}
+        if isinstance(error, AmbiguousId):
+            said["candidates"] = error.candidates
         screen.err.write(json_text({"error": said}) + "\n")
         screen.err.flush()
         return exit_code_of(error)

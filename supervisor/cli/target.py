@@ -1,7 +1,7 @@
 """The target of a command: its configuration, the daemon or a store file, and the session.
 
 Both have the methods and errors of the embedding API, so a command works with either. A session is
-found by its id, the beginning or end of its id, its name or its key.
+found by its id, a part of its id, its name, its key or a path of names; other ids also by a part.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from supervisor.core.errors import SessionNotFound, short_repr
+from supervisor.core.errors import (
+    PermissionNotFound,
+    SessionNotFound,
+    SupervisorError,
+    short_repr,
+)
 
-from .failures import require_file
+from .failures import IdNotFound, require_file
 from .output import Screen
 
 if TYPE_CHECKING:
     from supervisor.configuration import Configuration
     from supervisor.core.info import Badge, Info
+    from supervisor.core.match import IdKind, Match
     from supervisor.handles.session import Session
 
 
@@ -121,47 +127,63 @@ def _note_dead_owner(screen: Screen, state: str) -> None:
         )
 
 
-# A shorter text is a part of too many ids; it can be a name.
-_MIN_ID_PART: Final = 2
-
-_MAX_CANDIDATES_SHOWN: Final = 5
-
 _PAGE_SIZE: Final = 500
 
 
 async def find_session(sup: Target, text: str) -> Session:
-    """Return the session that the text names; raise `SessionNotFound` if none or several match.
+    """Return the session that the text names, by one request.
 
-    An exact id is used without a search, a name or key is looked up. A part of an id is compared
-    with the ids of all sessions, which is slower.
+    Raise `SessionNotFound` if there is none, and `AmbiguousId` if there are several.
     """
-    try:
-        return await sup.get(text)
-    except SessionNotFound as error:
-        found = await _matching_ids(sup, text)
-        if len(found) == 1:
-            return sup.session(found[0])
-        if not found:
-            raise SessionNotFound(
-                f"no session matches {short_repr(text)}", hint="`understudy ps` lists them"
-            ) from error
-    named = ", ".join(found[:_MAX_CANDIDATES_SHOWN])
-    more = ", and others" if len(found) > _MAX_CANDIDATES_SHOWN else ""
-    raise SessionNotFound(
-        f"{short_repr(text)} matches {len(found)} sessions: {named}{more}",
-        hint="write the id of one of them",
+    return sup.session((await _find(sup, "session", text, None)).id)
+
+
+async def find_id(sup: Target, kind: IdKind, text: str, *, session: Session | None = None) -> str:
+    """Return the id of the kind that the text stands for, in the session if one is given.
+
+    Raise `SessionNotFound`, `PermissionNotFound` or `IdNotFound` if there is none, and
+    `AmbiguousId` if there are several.
+    """
+    return (await _find(sup, kind, text, session)).id
+
+
+async def find_exact_session(sup: Target, text: str) -> Session:
+    """Return the session with this whole id or name; a part of an id is refused."""
+    match = await _find(sup, "session", text, None)
+    if text not in (match.id, match.name):
+        raise SessionNotFound(
+            f"no session has the id or the name {short_repr(text)}",
+            hint="write the whole id or the name, as listed by `understudy ps --all`",
+        )
+    return sup.session(match.id)
+
+
+async def _find(sup: Target, kind: IdKind, text: str, session: Session | None) -> Match:
+    if not text.strip():
+        raise _not_found(kind, text, session)
+    inside = None if session is None else session.id
+    found = (await sup.resolve(text, kind, session=inside)).items
+    if not found:
+        raise _not_found(kind, text, session)
+    return found[0]
+
+
+def _not_found(kind: IdKind, text: str, session: Session | None) -> SupervisorError:
+    """Return the error for a text that stands for no id of the kind."""
+    if kind == "session":
+        return SessionNotFound(
+            f"no session matches {short_repr(text)}", hint="`understudy ps` lists them"
+        )
+    if kind == "request":
+        return PermissionNotFound(
+            f"no pending request matches {short_repr(text)}", hint="`understudy inbox` lists them"
+        )
+    where = "" if session is None else f" of session {session.id}"
+    shown = "ID" if session is None else session.id
+    command = f"understudy {'inputs' if kind == 'input' else 'log'} {shown}"
+    return IdNotFound(
+        f"no {kind}{where} matches {short_repr(text)}", hint=f"`{command}` lists them"
     )
-
-
-async def _matching_ids(sup: Target, text: str) -> list[str]:
-    """Return the ids of sessions with this name or key; else ids that begin or end with it."""
-    named = all_sessions(sup, with_text=text)
-    exact: list[str] = [one.id async for one in named if text in (one.name, one.key)]
-    if exact or len(text) < _MIN_ID_PART:
-        return exact
-    ids: list[str] = [one.id async for one in all_sessions(sup)]
-    ids += (await sup.stats()).damaged  # only the id of a damaged row is readable
-    return [one for one in ids if one.startswith(text) or one.endswith(text)]
 
 
 async def all_sessions(

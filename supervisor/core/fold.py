@@ -234,7 +234,7 @@ def _shared(thing: T) -> T:
 def session_changed(session: SessionState, body: Body, fact: Fact) -> Changes:
     changes: Changes = {
         name: body[name]
-        for name in ("title", "custom", "epoch", "zombie", "leaving", "keeps_attention")
+        for name in ("name", "title", "custom", "epoch", "zombie", "leaving", "keeps_attention")
         if name in body
     }
     if "tags" in body:

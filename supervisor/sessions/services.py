@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from itertools import count
 from typing import Final, Protocol, TypeAlias
 
 import attrs
@@ -35,6 +34,7 @@ from .clock import ActiveClock, Clock
 from .feed import GlobalFeeds
 from .flusher import OutputFlusher
 from .hooks import Hooks
+from .id_source import Ids
 from .inbox import Inbox
 from .instruments import Instruments
 from .output_budget import OutputBudget
@@ -44,30 +44,6 @@ from .removals import Removals
 from .shutdown_state import ShutdownState
 from .tasks import DetachedTasks, StartLimiter
 from .timers import Timers
-
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-
-class Ids:
-    """Generator of ids: a prefix, a random part that identifies this run, and a number."""
-
-    def __init__(self, chance: random.Random | None = None) -> None:
-        # 60 random bits distinguish this run from all others; they need not be secret.
-        bits = random.getrandbits if chance is None else chance.getrandbits
-        self._run_id = _base_36(bits(60))
-        self._next = count(1).__next__
-
-    def new(self, prefix: str) -> str:
-        """Return a new id like `turn_4f9k2x81bz0c_17`."""
-        return f"{prefix}_{self._run_id}_{self._next()}"
-
-
-def _base_36(number: int) -> str:
-    digits = ""
-    while number:
-        number, digit = divmod(number, 36)
-        digits = _DIGITS[digit] + digits
-    return digits or "0"
 
 
 class SettingsCell:

@@ -99,9 +99,10 @@ def test_rules_are_listed_and_removed(call: Caller, monkeypatch: pytest.MonkeyPa
 def test_set_changes_what_is_given(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     use_supervisor(monkeypatch, three)
 
-    typed = "--title T --tag y --custom a=b --turns 5 --limit tokens=none --json"
+    typed = "--name uno --title T --tag y --custom a=b --turns 5 --limit tokens=none --json"
     made = call("set", "one", *typed.split()).json
-    assert (made["title"], made["tags"], made["custom"]) == ("T", ["y"], {"a": "b"})
+    assert (made["name"], made["title"], made["tags"]) == ("uno", "T", ["y"])
+    assert made["custom"] == {"a": "b"}
     assert (made["limits"]["turns"], made["limits"]["max_children"]) == (5, 5)
     assert call("set", "one", "--no-tags", "--json").json["tags"] == []
     assert [call("set", "one", *words).code for words in ([], ["--custom", "a"])] == [2, 2]

@@ -33,6 +33,7 @@ WANTED = (
     "resume",
     "fork",
     "clear",
+    "rename",
     "archive",
     "rm",
     "watch",

@@ -2,10 +2,13 @@
 
 import re
 from functools import partial
+from itertools import count
 
 import pytest
 
 import supervisor
+from supervisor.core.match import IdKind
+from supervisor.sessions.id_source import Ids
 from tests.support.cli_daemon import Daemon, Prepare, use_supervisor
 from tests.support.cli_runner import Caller
 
@@ -159,17 +162,21 @@ def test_an_interrupt_of_nothing_sends_the_replacement(call: Caller, daemon: Dae
     assert done.err.startswith("The text was sent as an input: in_")
 
 
-def test_an_interrupt_of_an_unknown_turn_says_that_nothing_was_sent(
-    call: Caller, daemon: Daemon
+@pytest.mark.parametrize("kind", ["turn", "call"])
+def test_an_interrupt_of_an_unknown_id_exits_with_not_found(
+    kind: str, call: Caller, daemon: Daemon
 ) -> None:
     daemon(idle)
 
-    done = call("interrupt", "bob", "--turn", "turn_never", "--replace-with", "other")
+    done = call("interrupt", "bob", f"--{kind}", "never", "--replace-with", "other")
 
-    assert done.code == 3
-    assert done.out == "Nothing to interrupt: the session never had a turn 'turn_never'.\n"
-    assert "`understudy log bob --kind turn_started` lists them" in done.err
-    assert done.err.endswith("The text was not sent; use `understudy send bob TEXT`.\n")
+    assert (done.code, done.out) == (3, "")
+    assert f"no {kind} of session" in done.err
+
+
+async def named_twice(sup: supervisor.Supervisor) -> None:
+    await sup.create("echo", name="bob")
+    await sup.create("echo", name="ann")
 
 
 async def hanging(sup: supervisor.Supervisor) -> None:
@@ -202,12 +209,19 @@ def test_a_child_is_spawned_below_its_parent(call: Caller, daemon: Daemon) -> No
     assert (child["depth"], child["lifetime"], child["role"]) == (1, "detached", "worker")
 
 
-def test_rm_needs_a_whole_id(call: Caller, daemon: Daemon) -> None:
+def test_rm_takes_an_exact_name(call: Caller, daemon: Daemon) -> None:
     daemon(idle)
-    done = call("rm", "bob")
 
-    assert done.code == 3
-    assert "hint: write the whole id, as listed by `understudy ps --all`" in done.err
+    assert call("rm", "bob").out.endswith("  deleted\n")
+
+
+def test_rename_gives_another_name_unless_it_is_taken(call: Caller, daemon: Daemon) -> None:
+    daemon(named_twice)
+
+    assert call("rename", "bob", "eve", "--json").json["name"] == "eve"
+    refused = call("rename", "bob", "ann")
+    assert refused.code == 1
+    assert "is taken" in refused.err
 
 
 def test_queued_inputs_are_listed_edited_moved_and_cancelled(call: Caller, daemon: Daemon) -> None:
@@ -260,16 +274,19 @@ def test_a_fork_has_the_same_history(call: Caller, daemon: Daemon) -> None:
     assert call("fork", "bob", "--json").json["messages"] == 2
 
 
-def test_rm_refuses_names_and_parts_of_ids(call: Caller, daemon: Daemon) -> None:
-    ids = []
+def test_rm_refuses_a_part_of_an_id(
+    call: Caller, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = count(10)
+    monkeypatch.setattr(Ids, "new", lambda _, prefix: f"{prefix}_{next(numbers)}same456789")
+    daemon(idle)
 
-    async def remember(sup: supervisor.Supervisor) -> None:
-        ids.append((await sup.create("echo", name="bob")).id)
+    assert call("show", "10same").code == 0
 
-    daemon(remember)
-
-    assert call("rm", "bob").code == 3
-    assert ids
+    numbers = count(10)
+    refused = call("rm", "10same")
+    assert refused.code == 3
+    assert "write the whole id or the name" in refused.err
 
 
 def test_why_explains_the_wait_of_a_session(call: Caller, daemon: Daemon) -> None:
@@ -290,12 +307,14 @@ def test_promote_says_that_the_agent_cannot_be_steered(
         (waiting,) = await sup.session(info.id).inputs()
         found.append(waiting.id)
 
-        async def promote(session: supervisor.Session, _: str) -> supervisor.Receipt:
-            return await real(session, found[-1])  # ids differ between supervisors
+    async def resolve(
+        sup: supervisor.Supervisor, text: str, kind: IdKind, *, session: str | None
+    ) -> supervisor.Page[supervisor.Match]:
+        text = found[-1] if text == "in_x" else text  # ids differ between supervisors
+        return await real(sup, text, kind, session=session)
 
-        monkeypatch.setattr(supervisor.Session, "promote_input", promote)
-
-    real = supervisor.Session.promote_input
+    real = supervisor.Supervisor.resolve
+    monkeypatch.setattr(supervisor.Supervisor, "resolve", resolve)
     daemon(prepare)
 
     done = call("inputs", "bob", "--promote", "in_x")
@@ -323,7 +342,7 @@ def test_a_session_with_a_name_of_one_letter_is_found(call: Caller, daemon: Daem
         (
             stopped,
             ["fork", "bob", "--at-turn", "nope"],
-            "see `understudy log ID --kind turn_ended`, or leave out --at-turn",
+            "` lists them",
         ),
         (idle, ["search", "x", "--cursor", "zzz"], "or leave it out for the first"),
         (

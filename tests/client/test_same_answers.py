@@ -51,7 +51,9 @@ class Told:
         if isinstance(thing, str):
             text = re.sub(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|\d+\.\d+ s\b", "TIME", thing)
             text = text.replace(self._folder, "FOLDER")
-            return type(thing).__name__, re.sub(r"\b[a-z]+_[a-z0-9]{6,}_\d+\b", self._named, text)
+            return type(thing).__name__, re.sub(
+                r"\b(?:s|in|turn|call|req)_[a-z0-9]{12}\b", self._named, text
+            )
         if attrs.has(type(thing)):
             fields = {one.name: getattr(thing, one.name) for one in attrs.fields(type(thing))}
             return type(thing).__name__, self.plain(fields)
@@ -152,6 +154,7 @@ async def the_house(sup: Sup, told: Told, folder: Path) -> None:
     newer = await ask("new", sup.new(KEY))
     await ask("reset", sup.reset(KEY))
     await ask("get", sup.get(newer.id))
+    await ask("resolve", sup.resolve(newer.id[2:], "session"))
     note("session", sup.session(newer.id))
     note("id", newer.id)
     note("exists", [await sup.exists(newer.id), await sup.exists("s_none")])

@@ -1,4 +1,4 @@
-"""`understudy set`: change title, tags, custom values, limits and budgets of a session."""
+"""`understudy set`: change name, title, tags, custom values, limits and budgets of a session."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from supervisor.cli.text_format import Cell
 
 @click.command("set")
 @click.argument("session", metavar="ID")
+@click.option("--name", metavar="NAME", type=TEXT, help="Name of the session.")
 @click.option("--title", metavar="TITLE", type=TEXT, help="Title of the session.")
 @click.option(
     "--tag",
@@ -50,7 +51,7 @@ def _changes(options: dict[str, Any]) -> dict[str, Any]:
     if options["tags"] and options["no_tags"]:
         raise click.UsageError("Give --tag or --no-tags, not both.")
     changes: dict[str, Any] = {"limits": parse_limits(options)}
-    changes["title"] = options["title"]
+    changes |= {name: options[name] for name in ("name", "title")}
     changes["custom"] = dict(map(_split_custom, options["custom"]))
     changes = {name: value for name, value in changes.items() if value}
     if options["tags"] or options["no_tags"]:

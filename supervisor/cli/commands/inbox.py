@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ import click
 from supervisor.cli.async_runner import run_reading, run_requests
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen, json_text
-from supervisor.cli.target import all_sessions, find_session, open_target
+from supervisor.cli.target import all_sessions, find_id, find_session, open_target
 from supervisor.cli.text_format import Cell, format_age, format_duration
 from supervisor.core.errors import PermissionNotFound, SessionNotFound, short_repr
 from supervisor.core.text import one_line
@@ -113,12 +114,11 @@ async def _find_request(sup: Target, text: str) -> str:
 
     Raise `PermissionNotFound` if none or several match.
     """
-    if text.startswith("req_"):  # also one that was answered: the answer says so
+    with suppress(PermissionNotFound):
+        return await find_id(sup, "request", text)
+    if text.startswith("req_"):  # the daemon knows if it was answered already
         return text
     pending = await sup.permissions()
-    ids = [one.id for one in pending if one.id.endswith(text)]
-    if len(ids) == 1:
-        return ids[0]
     try:
         session = await find_session(sup, text)
     except SessionNotFound:

@@ -14,12 +14,12 @@ from supervisor.cli.options import TEXT, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.safe import safe
-from supervisor.cli.target import open_target
+from supervisor.cli.target import find_id, open_target
 from supervisor.cli.text_format import format_duration
-from supervisor.core.errors import short_repr
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
 
 if TYPE_CHECKING:
+    from supervisor.cli.target import Target
     from supervisor.core.info import Info
     from supervisor.core.receipts import InterruptReport
     from supervisor.handles.session import Session
@@ -82,12 +82,13 @@ def _scope(options: dict[str, Any]) -> Scope:
 
 
 async def _interrupt(bulk: Bulk, scope: Scope, asked: dict[str, Any]) -> int:
-    async def interrupt_one(found: Session, session: str) -> int:
-        async with progress(bulk.screen, "interrupting"):
-            report = await found.interrupt(scope, **asked)
-        return _report(bulk, session, report, scope, asked)
-
     async with open_target(bulk.screen) as sup:
+
+        async def interrupt_one(found: Session, session: str) -> int:
+            async with progress(bulk.screen, "interrupting"):
+                report = await found.interrupt(await _whole(sup, found, scope), **asked)
+            return _report(bulk, session, report, scope, asked)
+
         return await bulk.run(sup, interrupt_one)
 
 
@@ -106,13 +107,20 @@ def _report(
     return ERROR if report.unreachable else OK
 
 
+async def _whole(sup: Target, session: Session, scope: Scope) -> Scope:
+    """Return the scope with the whole id of its turn or call."""
+    if isinstance(scope, ToolCall):
+        return ToolCall(await find_id(sup, "call", scope.id, session=session))
+    if isinstance(scope, TurnScope):
+        return TurnScope(await find_id(sup, "turn", scope.id, session=session))
+    return scope
+
+
 def _show(
     screen: Screen, session: str, report: InterruptReport, scope: Scope, replacement: str | None
 ) -> None:
     if not report.matched:
-        screen.line(_nothing_to_interrupt(report, scope))
-        if report.unknown:
-            screen.note(_unknown_note(session, scope))
+        screen.line(_nothing_to_interrupt(report))
         if report.input_id is not None:
             screen.note(f"The text was sent as an input: {report.input_id}")
         elif replacement is not None:
@@ -130,17 +138,10 @@ def _show(
         screen.note(_unreachable_note(session, scope))
 
 
-def _nothing_to_interrupt(report: InterruptReport, scope: Scope) -> str:
-    if report.unknown and not isinstance(scope, str):
-        what = "turn" if isinstance(scope, TurnScope) else "tool call"
-        return f"Nothing to interrupt: the session never had a {what} {short_repr(scope.id)}."
+def _nothing_to_interrupt(report: InterruptReport) -> str:
+    if report.unknown:
+        return "Nothing to interrupt: the session never had that id."
     return "Nothing to interrupt: that is over." if report.already_over else "Nothing to interrupt."
-
-
-def _unknown_note(session: str, scope: Scope) -> str:
-    """Return which command lists the ids of the kind that was named."""
-    kind = "turn_started" if isinstance(scope, TurnScope) else "tool_call"
-    return f"`understudy log {session} --kind {kind}` lists them; without one, the turn is meant."
 
 
 def _unreachable_note(session: str, scope: Scope) -> str:

@@ -13,10 +13,11 @@ from supervisor.cli.failures import OK
 from supervisor.cli.options import DURATION, TEXT, Count, input_text, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_receipt, show_result
-from supervisor.cli.target import find_session, open_target
+from supervisor.cli.target import find_id, find_session, open_target
 from supervisor.cli.text_format import Cell, format_age
 
 if TYPE_CHECKING:
+    from supervisor.cli.target import Target
     from supervisor.handles.session import Session
     from supervisor.handles.shapes import Input
 
@@ -110,8 +111,21 @@ def inputs(*, session: str, as_json: bool, **changes: Any) -> int:  # noqa: ANN4
 async def _inputs(screen: Screen, session: str, changes: dict[str, Any]) -> None:
     async with open_target(screen) as sup:
         found = await find_session(sup, session)
-        await _apply_changes(screen, found, changes)
+        await _apply_changes(screen, found, await _with_whole_ids(sup, found, changes))
         show_inputs(screen, await found.inputs())
+
+
+async def _with_whole_ids(sup: Target, session: Session, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes with the whole ids of their inputs."""
+    whole = dict(changes)
+    for name in ("promote", "cancel"):
+        if changes[name]:
+            whole[name] = await find_id(sup, "input", changes[name], session=session)
+    for name in ("edit", "move"):
+        if changes[name]:
+            text, value = changes[name]
+            whole[name] = (await find_id(sup, "input", text, session=session), value)
+    return whole
 
 
 async def _apply_changes(screen: Screen, session: Session, changes: dict[str, Any]) -> None:

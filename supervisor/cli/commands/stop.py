@@ -1,4 +1,4 @@
-"""`stop`, `resume`, `fork`, `clear`, `archive` and `rm`: change a whole session.
+"""`stop`, `resume`, `fork`, `clear`, `rename`, `archive` and `rm`: change a whole session.
 
 Each prints the resulting state of the session.
 """
@@ -19,12 +19,11 @@ from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.result_output import show_created
-from supervisor.cli.target import find_session, open_target
+from supervisor.cli.target import find_exact_session, find_id, find_session, open_target
 from supervisor.cli.text_format import Cell, badge_cell
-from supervisor.core.errors import SessionNotFound, short_repr
+from supervisor.core.text import one_line
 
 if TYPE_CHECKING:
-    from supervisor.cli.target import Target
     from supervisor.core.info import Info
     from supervisor.handles.session import Session
 
@@ -74,7 +73,7 @@ def clear(*, session: str, as_json: bool) -> int:
 @click.option("--undo", is_flag=True, help="Make them writable again.")
 @json_option
 def archive(*, sessions: tuple[str, ...], tag: str | None, undo: bool, as_json: bool) -> int:
-    """Make stopped sessions read-only and free their keys."""
+    """Make stopped sessions read-only and free their keys and names."""
 
     async def do(found: Session) -> None:
         await (found.unarchive() if undo else found.archive())
@@ -95,7 +94,10 @@ def fork(*, session: str, at_turn: str | None, as_json: bool) -> int:
 
 async def _fork(screen: Screen, session: str, at_turn: str | None) -> None:
     async with open_target(screen) as sup, progress(screen, "forking"):
-        made = await (await find_session(sup, session)).fork(at_turn=at_turn)
+        found = await find_session(sup, session)
+        if at_turn is not None:
+            at_turn = await find_id(sup, "turn", at_turn, session=found)
+        made = await found.fork(at_turn=at_turn)
         show_created(screen, await made.info())
 
 
@@ -104,7 +106,7 @@ async def _fork(screen: Screen, session: str, at_turn: str | None) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Delete several sessions without asking.")
 @json_option
 def rm(*, sessions: tuple[str, ...], tag: str | None, yes: bool, as_json: bool) -> int:
-    """Stop sessions and delete them permanently. Needs whole ids, or a tag.
+    """Stop sessions and delete them permanently. Needs whole ids or names, or a tag.
 
     On a terminal, several sessions are deleted only after a confirmation.
     """
@@ -127,18 +129,20 @@ async def _rm(bulk: Bulk, confirm: Callable[[list[str]], bool] | None) -> int:
                 screen.line(f"{found.id}  deleted")
             return OK
 
-        return await bulk.run(sup, delete, find=_get_exact, confirm=confirm)
+        return await bulk.run(sup, delete, find=find_exact_session, confirm=confirm)
 
 
-async def _get_exact(sup: Target, session_id: str) -> Session:
-    """Return the session with exactly this id; an incomplete id must not delete a session."""
-    try:
-        return await sup.get(session_id)
-    except SessionNotFound:
-        raise SessionNotFound(
-            f"no session has the id {short_repr(session_id)}",
-            hint="write the whole id, as listed by `understudy ps --all`",
-        ) from None
+@click.command()
+@click.argument("session", metavar="ID")
+@click.argument("name", metavar="NAME")
+@json_option
+def rename(*, session: str, name: str, as_json: bool) -> int:
+    """Give a session another name, unless another session of its scope holds that."""
+
+    async def do(found: Session) -> None:
+        await found.set(name=name)
+
+    return _apply(session, do, "renaming", as_json=as_json)
 
 
 @attrs.frozen
@@ -206,4 +210,5 @@ def _show(screen: Screen, info: Info) -> None:
         return
     reason = f"  {info.stop_reason}" if info.stop_reason else ""
     archived = "  archived" if info.archived else ""
-    screen.line(Cell(info.id, "bold"), "  ", badge_cell(info.badge), f"{reason}{archived}")
+    named = f"  {one_line(info.name)}" if info.name else ""
+    screen.line(Cell(info.id, "bold"), "  ", badge_cell(info.badge), f"{reason}{archived}{named}")
