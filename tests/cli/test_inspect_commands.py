@@ -72,7 +72,7 @@ def test_tree_shows_children_below_their_parents(call: Caller, kept: Kept) -> No
 
 
 def test_tree_shows_the_subtree_of_one_session(call: Caller, kept: Kept) -> None:
-    (root,) = call("tree", "parent", "--state", kept.path, "--json").json
+    (root,) = call("tree", "parent", "--state", kept.path, "--json").json["items"]
 
     assert [child["id"] for child in root["children"]] == [kept.child]
 

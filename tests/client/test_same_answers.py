@@ -164,6 +164,7 @@ async def the_house(sup: Sup, told: Told, folder: Path) -> None:
     await ask("delete", sup.delete(newer.id))
     await ask("cleanup", sup.cleanup(older_than_seconds=0.0, dry_run=True))
     await ask("stats", sup.stats())
+    await ask("agents", sup.agents())
     async with sup.watch() as everything:
         async for record in everything:
             note("watch", (record.kind, everything.position))
