@@ -81,6 +81,11 @@ FAMILIES: Final = (
         "Daemon and setup",
         (
             ("serve", "commands.serve:serve", "Run the daemon."),
+            ("status", "commands.status:status", "Show the daemon, and whether it is well."),
+            ("logs", "commands.logs:logs", "Print the log of the detached daemon."),
+            ("down", "commands.down:down", "Stop the daemon."),
+            ("service", "commands.systemd_unit:service", "Run the daemon as a systemd service."),
+            ("hosts", "commands.hosts:hosts", "List the hosts whose daemons can be used."),
             ("reload", "commands.serve:reload", "Reload the daemon's configuration."),
             (
                 "agents",

@@ -9,6 +9,7 @@ EXAMPLES: Final = {
         'understudy run --agent claude "Which files here are tests?"',
         "git diff | understudy run --agent claude -",
         'understudy run --agent codex --yes --timeout 10m "Make the tests pass"',
+        'understudy run --daemon --agent claude "Read the docs"',
     ),
     "chat": (
         "understudy chat --agent claude",
@@ -105,7 +106,20 @@ EXAMPLES: Final = {
         "understudy cleanup --older-than 30d --dry-run",
         "understudy cleanup --keep-last 100 --max-bytes 2GiB",
     ),
-    "serve": ("understudy serve", "understudy serve --tcp 8765 --json"),
+    "serve": (
+        "understudy serve",
+        "understudy serve --detach",
+        "understudy serve --tcp 8765 --json",
+    ),
+    "status": ("understudy status", "understudy status --host build"),
+    "logs": ("understudy logs", "understudy logs -n 20 -f"),
+    "down": ("understudy down", "understudy down --now"),
+    "service": ("understudy service install", "understudy service status"),
+    "hosts": (
+        "understudy hosts add build anna@build.example",
+        "understudy hosts add tunnel --tcp 8765 --token-file ~/build.token",
+        "understudy ps --host build",
+    ),
     "config": (
         "understudy config",
         "understudy config get daemon.socket",

@@ -13,6 +13,7 @@ import click
 from supervisor.core.errors import SupervisorError
 
 from .command_table import COMMANDS, overview_text
+from .common_options import add_common_options
 from .early_interrupt import ExitOnInterrupt
 from .examples import examples_of
 from .failures import OK, report, report_defect, report_interrupt, report_usage
@@ -45,6 +46,7 @@ class CommandGroup(click.Group):
             found = getattr(import_module(f".{module}", __package__), name)
         assert isinstance(found, click.Command)
         found.epilog = examples_of(cmd_name)
+        add_common_options(cmd_name, found)
         if COMPLETION_VARIABLE in os.environ:
             from .completions import add_completions  # noqa: PLC0415 - only for the shell
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .failures import ERROR, INTERRUPTED, OK
@@ -11,6 +12,14 @@ from .text_format import Cell
 if TYPE_CHECKING:
     from supervisor.core.info import Info
     from supervisor.core.receipts import Receipt, TurnResult
+
+
+def show_whole_fields(screen: Screen, pairs: Iterable[tuple[str, Cell | str]]) -> None:
+    """Print names and values, one pair per line; nothing is cut, so that paths can be copied."""
+    rows = list(pairs)
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        screen.line(Cell(f"{name:<{width}}  ", "dim"), value)
 
 
 def show_receipt(screen: Screen, receipt: Receipt) -> None:

@@ -42,6 +42,7 @@ from .folders import make_folder
 from .listeners import Listeners, hold_socket_lock, keep_socket, open_listeners
 from .logging_ import EventLog, SecretFilter
 from .metrics import DaemonMetrics
+from .process_note import note_start
 from .reload import Load, Reloader
 from .signals import DaemonSignals, Urgency, handle_signals
 from .systemd import Notifier, report_status, run_watchdog
@@ -215,6 +216,7 @@ class _Daemon:
         backups = BackupFolder(Path(self._daemon.state_folder) / _BACKUPS)
         await trio.to_thread.run_sync(backups.remove_unfinished)
         reloader = Reloader(sup, self.configuration, self.load, self.environ, self.agent_catalog)
+        note_start(self._daemon)
         for listener in listeners:
             app = make_app(
                 sup,

@@ -52,6 +52,8 @@ CALLS = {
     "cleanup": [],
     "agents": [],
     "config": [],
+    "hosts": [],
+    "down": [],
     "doctor": [],
     "completion": ["zsh"],
     "version": [],
@@ -64,6 +66,9 @@ ELSEWHERE = {
     "watch": "test_daemon",
     "serve": "test_daemon",
     "reload": "test_daemon",
+    "status": "test_daemon_life",
+    "logs": "test_daemon_life",
+    "service": "test_systemd_unit",
 }
 # Calls that each command refuses: wrong arguments, or an unknown session.
 REFUSED = {

@@ -51,9 +51,8 @@ class Told:
         if isinstance(thing, str):
             text = re.sub(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|\d+\.\d+ s\b", "TIME", thing)
             text = text.replace(self._folder, "FOLDER")
-            return type(thing).__name__, re.sub(
-                r"\b(?:s|in|turn|call|req)_[a-z0-9]{12}\b", self._named, text
-            )
+            ids = r"\b(?:s|in|turn|call|req)_[a-z0-9]{12}\b"
+            return type(thing).__name__, re.sub(ids, self._named, text)
         if attrs.has(type(thing)):
             fields = {one.name: getattr(thing, one.name) for one in attrs.fields(type(thing))}
             return type(thing).__name__, self.plain(fields)

@@ -34,7 +34,7 @@ def inbox(*, as_json: bool) -> int:
 
 
 async def _inbox(screen: Screen) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, access="read") as sup:
         requests = await sup.permissions()
         names = {} if screen.as_json or not requests else await _session_names(sup)
     if screen.as_json:

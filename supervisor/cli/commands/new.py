@@ -63,7 +63,7 @@ async def _new(
     limits: dict[str, Any],
     message: str | None,
 ) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, start=True) as sup:
         if "workspace" not in options:
             options["workspace"] = await _default_workspace(sup, agent)
         made = await sup.create(agent, **options)

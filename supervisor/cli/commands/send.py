@@ -13,7 +13,7 @@ from supervisor.cli.failures import OK
 from supervisor.cli.options import DURATION, TEXT, Count, input_text, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_receipt, show_result
-from supervisor.cli.target import find_id, find_session, open_target
+from supervisor.cli.target import Access, find_id, find_session, open_target
 from supervisor.cli.text_format import Cell, format_age
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def send(
 async def _send(
     screen: Screen, session: str, text: str, options: dict[str, Any], *, wait: bool
 ) -> int:
-    async with open_target(screen) as sup:
+    async with open_target(screen, start=True) as sup:
         found = await find_session(sup, session)
         receipt = await found.send(text, **options)
         if not wait:
@@ -109,7 +109,8 @@ def inputs(*, session: str, as_json: bool, **changes: Any) -> int:  # noqa: ANN4
 
 
 async def _inputs(screen: Screen, session: str, changes: dict[str, Any]) -> None:
-    async with open_target(screen) as sup:
+    access: Access = "live" if any(changes.values()) else "read"
+    async with open_target(screen, access=access) as sup:
         found = await find_session(sup, session)
         await _apply_changes(screen, found, await _with_whole_ids(sup, found, changes))
         show_inputs(screen, await found.inputs())
