@@ -45,7 +45,7 @@ POINTERS: Final = {
         "`understudy new AGENT` creates a session, `understudy resume ID` starts a stopped one,"
         " `understudy serve` the daemon"
     ),
-    "up": "`understudy serve` runs the daemon, `understudy new AGENT` creates a session",
+    "up": "`understudy serve --detach` starts the daemon, `understudy new AGENT` creates a session",
     "restart": "write `understudy stop ID` and `understudy resume ID`; reload: `understudy reload`",
     "pause": "`understudy interrupt ID` ends the turn; an idle session uses no tokens",
     "unarchive": "write `understudy archive ID --undo`",
@@ -54,8 +54,6 @@ POINTERS: Final = {
     "reject": "write `understudy answer ID no`, or never",
     "exec": "`understudy run TEXT` needs no daemon, `understudy send ID TEXT` uses a session",
     "attach": "`understudy watch ID` prints what happens, `understudy send ID TEXT` answers",
-    "logs": "`understudy log ID` prints the records of a session",
-    "status": "`understudy ps` lists sessions, `understudy doctor` checks the daemon",
     "install": "`understudy agents` says how to install an agent",
     "login": "log in with the agent's own program; `understudy doctor` checks the rest",
 }

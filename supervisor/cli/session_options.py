@@ -14,6 +14,7 @@ from supervisor.core.errors import ConfigError
 from supervisor.core.limits import Limits
 from supervisor.core.permissions import MODES, RIGHTS, Permissions
 
+from .common_options import chosen_host
 from .options import DURATION, TEXT, Count
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -182,6 +183,8 @@ def absolute_folder(workspace: str) -> str:
 
     Raise click's `UsageError` if it is not a directory.
     """
+    if chosen_host() is not None:  # a path of that machine
+        return workspace
     folder = Path(workspace).absolute()
     if not folder.is_dir():
         raise click.UsageError(f"--workspace {workspace}: it is not a directory.")
@@ -189,7 +192,9 @@ def absolute_folder(workspace: str) -> str:
 
 
 def current_folder() -> str | None:
-    """Return the caller's folder; None if it was deleted."""
+    """Return the caller's folder; None if it was deleted, or the daemon runs on another host."""
+    if chosen_host() is not None:
+        return None
     try:
         return os.getcwd()  # noqa: PTH109 - a string is needed
     except FileNotFoundError:

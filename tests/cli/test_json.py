@@ -32,6 +32,7 @@ CALLS = {
     "interrupt": ["bob"],
     "spawn": ["bob", "echo", "hello"],
     "inputs": ["bob"],
+    "rename": ["bob", "ann"],
     "set": ["bob", "--title", "text"],
     "rules": ["ls", "bob"],
     "usage": [],

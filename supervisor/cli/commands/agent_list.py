@@ -10,6 +10,7 @@ import attrs
 import click
 
 from supervisor.cli.async_runner import run_requests
+from supervisor.cli.common_options import chosen_host
 from supervisor.cli.options import config_option, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import load_configuration, open_target
@@ -53,8 +54,12 @@ async def _find_agents(
         async with open_target(screen) as sup:
             found = await sup.agents()
     except NoDaemon:
+        if chosen_host() is not None:
+            raise
         screen.note("No daemon is running; these are the agents of the configuration.")
         return local_agents(None), []
+    if chosen_host() is not None:
+        return found, []
     known = {one.name for one in found if one.source == "configured"}
     return found, [name for name in _names_for_the_daemon() if name not in known]
 
