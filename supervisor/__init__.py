@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from .core.limits import Ladder, Limits, Restart
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
-    from .core.records import Delta, Gap, Item, Record
+    from .core.records import Delta, Gap, Item, Record, Reset
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.session_values import (
         Attention,
@@ -184,6 +184,7 @@ _MODULES: Final = {
         "Gap",
         "Item",
         "Record",
+        "Reset",
     ),
     "core.scopes": (
         "Scope",
@@ -342,6 +343,7 @@ __all__ = [
     "RepairRefused",
     "RepairReport",
     "RequestId",
+    "Reset",
     "Restart",
     "Scope",
     "SearchHit",

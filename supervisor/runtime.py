@@ -88,7 +88,11 @@ async def open(  # noqa: A001 - public as supervisor.open
     overwritten and was a store, or if the disk has no room to open it (`is_disk_full`).
     """
     if not trio.lowlevel.in_trio_task():
-        raise ConfigError("supervisor.open() needs trio", hint="run the program with trio.run()")
+        raise ConfigError(
+            "supervisor.open() needs trio: sessions run on no other event loop",
+            hint="run the program with trio.run(); or start a daemon with `understudy serve` and"
+            " use supervisor.connect(), which works on asyncio too",
+        )
     if settings is None:
         settings = Settings()
     elif not isinstance(settings, Settings):

@@ -1,4 +1,4 @@
-"""The OpenAPI document, generated from the operations, their annotations and `DESCRIPTIONS`."""
+"""The OpenAPI document, generated from the operations, their annotations and `descriptions`."""
 
 from __future__ import annotations
 
@@ -22,99 +22,12 @@ from supervisor.decode import (
     plain_kind,
 )
 
+from .descriptions import description_of, description_of_field
 from .encode import encode
+from .examples import example_of, example_text
 from .operation import ID_PATTERN, PATH_PATTERNS, DeferredResponse, Operation
 from .params import Param, Params
 from .problems import MEDIA_TYPE, REQUEST_STATUSES, STATUSES, ProblemDetails
-
-_DESCRIPTIONS: Final[Mapping[str, str]] = {
-    # Identity.
-    "id": "Id of the session.",
-    "input": "Id of the input: the `input_id` of its receipt.",
-    "request": "Id of the permission request.",
-    "rule": "Id of the permission rule.",
-    "agent": "Name of the agent; for an import, of the agent that continues the session.",
-    "key": "Your name for the session: `agent:channel:peer[:thread]`, or an object of those parts.",
-    "name": "Name of the session, for people; in a path, of a backup.",
-    "title": "Title; made from the first text if not given.",
-    "tags": "Tags to find the session by.",
-    "custom": "Your own data, text by name, stored with the session.",
-    "workspace": "Folder that the agent works in, as an absolute path.",
-    "role": "Role of a child for its parent; for a message, its author: `user` or `agent`.",
-    # Limits and behaviour of a session.
-    "limits": "Limits on the descendants, and budgets of the session with its descendants.",
-    "permissions": "Rights: sets of exact names, and a mode that answers permission requests.",
-    "restart": "Restart policy for a crashed agent.",
-    "ladder": "Seconds that each step of an interrupt may take before the next step.",
-    "queue_cap": "Maximum number of queued inputs.",
-    "max_text_bytes": "Maximum size of a text, in bytes.",
-    "max_turn_bytes": "Maximum output of a turn, in bytes.",
-    "steer_fallback": "Treatment of steering if the agent does not support it.",
-    "permission_timeout_seconds": "Seconds after which an unanswered request is rejected once.",
-    "suspend_after_seconds": "Seconds after which an idle session is suspended.",
-    "quiet_after_seconds": "Seconds without progress after which a `quiet` record is written.",
-    "stalled_after_seconds": "Seconds without progress after which the session counts as stalled.",
-    "tool_stalled_after_seconds": "The same as `stalled_after_seconds`, while a tool call runs.",
-    "on_stall": "Action on a stalled session.",
-    "turn_deadline_seconds": "Maximum duration of a turn, in seconds.",
-    "answers_for_children": "True: the agent may answer permission requests of its descendants.",
-    "lifetime": "`with_parent`: the child stops with its parent; `detached`: it does not.",
-    "on_end": "`tell`: notify the parent of the child's end; `wake`: also start a turn for it.",
-    # Inputs and requests.
-    "text": "Text for the agent; in a list, a part of the name, the title or the key.",
-    "attachments": "JSON data that is sent with the text.",
-    "when_busy": "Treatment of the input while a turn runs.",
-    "if_stopped": "Treatment of the input if the session is stopped.",
-    "queued": "Treatment of the queued inputs.",
-    "ttl_seconds": "Seconds after which an input that has not started, or a child, expires.",
-    "idempotency_key": "A repeated request with the same key runs once and has the same answer.",
-    "position": "Position in the queue, from 0.",
-    "scope": "Target of the interrupt.",
-    "turn_id": "Id of the turn; if it has ended, nothing is interrupted.",
-    "call_id": "Id of the tool call, with the scope `tool_call`.",
-    "reason": "Reason, for the record.",
-    "replace_with": "Text that runs next, before all queued inputs.",
-    "when": "Stop `now`, or `after_turn`: when the running turn has ended.",
-    "at_turn": "Id of the last turn to copy; without it, the last turn that has ended.",
-    "decision": "Decision: one of the options of the request.",
-    "seq": "Number of the last record that the person has seen.",
-    # Reading.
-    "after": "Number after which to start.",
-    "follow": "True: keep the stream open after a stop, in case the session is resumed.",
-    "limit": "Maximum number of items.",
-    "cursor": "The `next` of the previous page.",
-    "wait": "Maximum number of seconds to wait for the result.",
-    "at": "Number of a record.",
-    "q": "Words that a message must contain, all of them.",
-    "session": "Only messages of this session.",
-    "root": "Only the tree of this session; in a list, only sessions with this root.",
-    "parent": "Only children of this session.",
-    "phase": "Only sessions in this phase.",
-    "badge": "Only sessions with this badge.",
-    "tag": "Only sessions with this tag.",
-    "channel": "Only sessions with this channel in their key.",
-    "peer": "Only sessions with this peer in their key.",
-    "archived": "Only archived sessions, or only others.",
-    "created_after": "Only sessions created after this time, in seconds since 1970.",
-    "created_before": "Only sessions created before this time.",
-    "updated_after": "Only sessions changed after this time.",
-    "updated_before": "Only sessions changed before this time.",
-    # Maintenance.
-    "path": "File on the server: for an import its absolute path, for a backup a plain name.",
-    "format": "Format of the file or the text.",
-    "redact": "True: mask text that looks like a secret.",
-    "dry_run": "True: report only, and change nothing.",
-    "force": "True: repair even if records cannot be verified.",
-    "older_than_seconds": "Delete trees without a change for this number of seconds.",
-    "keep_last": "Number of newest trees to keep.",
-    "max_bytes": "Total size to keep, in bytes.",
-}
-
-
-def description_of(name: str) -> str:
-    """Return the description of an argument; a test checks that each argument has one."""
-    return _DESCRIPTIONS[name]
-
 
 Schema = dict[str, Any]
 
@@ -189,7 +102,13 @@ class Schemas:
             self.by_name[name] = {
                 "type": "object",
                 "description": (inspect.getdoc(made) or "").replace("\n", " "),
-                "properties": {field: self.of(one) for field, one in field_kinds(whole).items()},
+                "properties": {
+                    field: {
+                        **self.of(one),
+                        "description": description_of_field(made.__name__, field),
+                    }
+                    for field, one in field_kinds(whole).items()
+                },
                 "additionalProperties": False,
                 **({"required": required} if required and not is_partial else {}),
             }
@@ -260,6 +179,7 @@ def openapi_document(operations: Iterable[Operation], *, version: str) -> bytes:
             },
             "servers": [{"url": "/", "description": "The server of this document."}],
             "security": [{}, {"token": []}],
+            "tags": [{"name": name, "description": about} for name, about in TAGS.values()],
             "paths": paths,
             "components": {
                 "schemas": dict(sorted(schemas.by_name.items())),
@@ -273,6 +193,25 @@ def openapi_document(operations: Iterable[Operation], *, version: str) -> bytes:
             },
         }
     )
+
+
+# The tag of the operations of a module of `routes`, and its description.
+TAGS: Final[Mapping[str, tuple[str, str]]] = {
+    "admin": ("Daemon", "Health, statistics, and work on the whole store."),
+    "backups": ("Backups", "Copies of the store."),
+    "sessions": ("Sessions", "Create, find, change and delete sessions."),
+    "inputs": ("Inputs", "Send inputs, and follow them to their results."),
+    "control": ("Control", "Interrupt, stop, resume, fork and archive sessions."),
+    "read": ("History", "Records, transcripts and explanations."),
+    "streams": ("Event streams", "Records as they are written."),
+    "permission_requests": ("Permissions", "Requests that wait for a decision."),
+}
+
+
+def tag_of(operation: Operation) -> str:
+    """Return the tag of an operation; those of the daemon itself have no module in `routes`."""
+    module = operation.handle.__module__.rpartition(".")[2]
+    return TAGS.get(module, TAGS["admin"])[0]
 
 
 _DESCRIPTION: Final = (
@@ -293,6 +232,7 @@ class _OperationDocument:
         made: Schema = {
             "operationId": operation.name,
             "summary": operation.summary,
+            "tags": [tag_of(operation)],
             "parameters": self._parameters(),
             "responses": self._responses(),
         }
@@ -302,7 +242,7 @@ class _OperationDocument:
             schema = self._schemas.of_params(operation.params)
             made["requestBody"] = {
                 "required": "required" in schema,
-                "content": {"application/json": {"schema": schema}},
+                "content": {"application/json": self._with_example(schema)},
             }
         return made
 
@@ -352,19 +292,29 @@ class _OperationDocument:
         if operation.is_stream:
             responses["204"] = {"description": "Nothing can follow."}
         for status, codes in sorted(self._refusals().items()):
+            content = self._with_example(self._schemas.of(ProblemDetails))
+            code = min(codes)
+            content["example"] |= {"status": status, "code": code}
+            content["example"] |= {"type": f"urn:understudy:problem:{code}", "title": code}
             responses[str(status)] = {
                 "description": f"{HTTPStatus(status).phrase}: {', '.join(sorted(codes))}.",
-                "content": {MEDIA_TYPE: {"schema": self._schemas.of(ProblemDetails)}},
+                "content": {MEDIA_TYPE: content},
             }
         return responses
+
+    def _with_example(self, schema: Schema) -> Schema:
+        return {"schema": schema, "example": example_of(schema, self._schemas.by_name)}
 
     def _success(self) -> Schema:
         operation = self._operation
         content: dict[str, Schema] = {}
         if operation.result_kind is not NoneType:
-            content["application/json"] = {"schema": self._schemas.of(operation.result_kind)}
+            content["application/json"] = self._with_example(
+                self._schemas.of(operation.result_kind)
+            )
         for media_type in operation.other_media_types:
-            content.setdefault(media_type.partition(";")[0], {"schema": {}})
+            bare = media_type.partition(";")[0]
+            content.setdefault(bare, {"schema": {}, "example": example_text(bare)})
         phrase = HTTPStatus(operation.status).phrase
         return {"description": phrase, **({"content": content} if content else {})}
 

@@ -1,6 +1,6 @@
 """Server-sent events: their encoding, the events of one session or of all sessions, the stream.
 
-A reader resumes after the `id:` of its last record. Deltas and gaps have no `id:`.
+A reader resumes after the `id:` of its last record. Deltas and gaps have no `id:`. A reset has 0.
 
 Rule 1: a cancelled wait for the next chunk loses no event.
 Rule 2: events that are ready go into one chunk, because a chunk costs more than an event.
@@ -24,7 +24,7 @@ from trio_util import move_on_when
 
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.info import Info
-from supervisor.core.records import Delta, Gap, Item, Record
+from supervisor.core.records import Delta, Gap, Item, Record, Reset
 from supervisor.core.state import Phase
 from supervisor.handles.session import Session
 from supervisor.handles.supervisor import Supervisor
@@ -71,6 +71,9 @@ def encode_event(item: Item, number: int | None = None) -> bytes:
     if isinstance(item, Record):
         at = item.seq if number is None else number
         return b"id: %d\nevent: %b\ndata: %b\n\n" % (at, item.kind.encode(), encode(item))
+    if isinstance(item, Reset):
+        # The number to resume after, until the first record follows.
+        return b"id: 0\nevent: reset\ndata: %b\n\n" % encode(item)
     name = b"delta" if isinstance(item, Delta) else b"gap"
     assert isinstance(item, Delta | Gap)
     return b"event: %b\ndata: %b\n\n" % (name, encode(item))
@@ -90,8 +93,8 @@ async def session_events(
     `info` is a recent state of the session.
     """
     async with session.watch(after=after) as watcher:
-        end = StreamEnd(session, after) if until_stopped else None
-        yield SessionEvents(watcher, end, after=after, stored_until=info.last_seq)
+        end = StreamEnd(session, watcher.last_read) if until_stopped else None
+        yield SessionEvents(watcher, end, stored_until=info.last_seq)
 
 
 @asynccontextmanager
@@ -104,12 +107,10 @@ async def global_events(sup: Supervisor, *, after: int) -> AsyncIterator[AsyncIt
 class SessionEvents:
     """Chunks of the events of one session."""
 
-    def __init__(
-        self, watcher: Watcher, end: StreamEnd | None, *, after: int, stored_until: int
-    ) -> None:
+    def __init__(self, watcher: Watcher, end: StreamEnd | None, *, stored_until: int) -> None:
         self._watcher = watcher
         self._end = end
-        self._seen = after
+        self._seen = watcher.last_read
         # Records up to this one are stored, so reading them does not wait for the session.
         self._stored_until = stored_until
         # Taken from the watcher and not in a chunk yet; kept when a call is cancelled.
@@ -166,7 +167,7 @@ class SessionEvents:
 
     def _add(self, item: Item) -> None:
         self._pending.append(encode_event_cached(item))
-        if isinstance(item, Delta):
+        if isinstance(item, Delta | Reset):
             return
         self._seen = item.last if isinstance(item, Gap) else item.seq
         if self._end is not None:
@@ -219,13 +220,13 @@ class GlobalEvents:
         return self
 
     async def __anext__(self) -> bytes:
-        record: Record | None = await anext(self._reader)
+        item: Record | Reset | None = await self._reader.next_item()
         events: list[bytes] = []
         size = 0
-        while record is not None:
-            events.append(encode_event(record, self._reader.position))
+        while item is not None:
+            events.append(encode_event(item, self._reader.position))
             size += len(events[-1])
-            record = self._reader.next_nowait() if size < CHUNK_BYTES else None
+            item = self._reader.next_nowait() if size < CHUNK_BYTES else None
         return b"".join(events)
 
 

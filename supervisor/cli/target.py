@@ -91,10 +91,10 @@ async def _connected(access: Access) -> AsyncIterator[Target]:
         connect_blocking,
         connect_once,
     )
-    from supervisor.client.connect import is_in_trio_task  # noqa: PLC0415 - the same
+    from supervisor.client.running_loop import is_in_event_loop  # noqa: PLC0415 - the same
 
     require_configuration_file(None)
-    connect = connect_once if is_in_trio_task() else connect_blocking
+    connect = connect_once if is_in_event_loop() else connect_blocking
     try:
         async with connect() as sup:
             yield cast("Target", sup)  # it has the same methods; a test compares them

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
-
-import trio
+from typing import BinaryIO, Final
 
 from supervisor.api.reports import BackupReport
 from supervisor.core.errors import SupervisorError
 from supervisor.store.new_file import NewFile, check_new_file, not_written_error
 
 from .http_client import ConnectionBroken
+from .running_loop import running_loop
 from .stream import HttpStream
 from .transport import SLOW_SECONDS, Transport
 
@@ -29,12 +28,13 @@ async def copy_backup(transport: Transport, target: Path) -> int:
     Raise `ConfigError` if the file exists or cannot be written. The file is complete, or missing.
     """
     transport.refuse_if_closed()
+    loop = running_loop()
     try:
-        await trio.to_thread.run_sync(check_new_file, target)
-        new = await trio.to_thread.run_sync(NewFile.create, target)
+        await loop.run_in_thread(check_new_file, target)
+        new = await loop.run_in_thread(NewFile.create, target)
         try:
             size = await _fill(transport, new.draft)
-            await trio.to_thread.run_sync(new.finish)
+            await loop.run_in_thread(new.finish)
         finally:
             new.close()
     except OSError as error:
@@ -57,7 +57,7 @@ async def _fill(transport: Transport, draft: Path) -> int:
         finally:
             stream.close()
     finally:
-        with trio.move_on_after(_DELETE_SECONDS, shield=True), suppress(SupervisorError):
+        with running_loop().move_on_after(_DELETE_SECONDS, shield=True), suppress(SupervisorError):
             await transport.request_bytes("DELETE", path)
     if received != report.bytes:
         raise transport.answer_lost_error()
@@ -66,9 +66,16 @@ async def _fill(transport: Transport, draft: Path) -> int:
 
 async def _download(stream: HttpStream, draft: Path) -> int:
     """Write the body of the response into the file; return its size."""
+    loop = running_loop()
     size = 0
-    async with await trio.open_file(draft, "wb") as file:
+    file = await loop.run_in_thread(_open_for_writing, draft)
+    try:
         while (chunk := await stream.receive()) is not None:
-            await file.write(chunk)
-            size += len(chunk)
+            size += await loop.run_in_thread(file.write, chunk)
+    finally:
+        file.close()
     return size
+
+
+def _open_for_writing(draft: Path) -> BinaryIO:
+    return draft.open("wb")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
 from supervisor.api.reports import VersionReport
-from supervisor.core.errors import ConfigError
 
 from .address import find_address
 from .blocking import BlockingClient
+from .running_loop import running_loop
 from .supervisor import RemoteSupervisor
 from .transport import AnswerLost, Transport
 
@@ -28,12 +27,13 @@ async def connect(
 ) -> AsyncIterator[RemoteSupervisor]:
     """Connect to the daemon: the same names, arguments, results and errors as with `open()`.
 
+    It works on trio and on asyncio.
     `address` is the path of its socket, or `http://127.0.0.1:PORT` with the token in `token_file`;
     None means the configured value. Raise `NoDaemon` if no daemon listens there.
     """
     from .pool import open_pool  # noqa: PLC0415 - httpx is slow to import
 
-    _require_trio()
+    running_loop()  # refuses without one
     found = find_address(address, token_file, os.environ if environ is None else environ)
     async with open_pool(found) as pool, _open_supervisor(Transport(pool, found)) as sup:
         yield sup
@@ -49,7 +49,7 @@ async def connect_once(
     """Connect for a few requests: starts faster, but opens a connection for each request."""
     from .one_shot import OneShotClient  # noqa: PLC0415 - it needs trio, connect_blocking does not
 
-    _require_trio()
+    running_loop()  # refuses without one
     found = find_address(address, token_file, os.environ if environ is None else environ)
     async with _open_supervisor(Transport(OneShotClient(found), found)) as sup:
         yield sup
@@ -64,25 +64,11 @@ async def connect_blocking(
 ) -> AsyncIterator[RemoteSupervisor]:
     """Connect as `connect_once` does, without trio: requests block, and no coroutine suspends.
 
-    What needs trio, such as feeds, cannot be used.
+    What needs an event loop, such as feeds, cannot be used.
     """
     found = find_address(address, token_file, os.environ if environ is None else environ)
     async with _open_supervisor(Transport(BlockingClient(found), found)) as sup:
         yield sup
-
-
-def is_in_trio_task() -> bool:
-    """Return whether the caller runs on trio, which is not imported for the answer."""
-    if "trio" not in sys.modules:
-        return False
-    import trio  # noqa: PLC0415 - imported already
-
-    return trio.lowlevel.in_trio_task()
-
-
-def _require_trio() -> None:
-    if not is_in_trio_task():
-        raise ConfigError("supervisor.connect() needs trio", hint="run the program with trio.run()")
 
 
 @asynccontextmanager

@@ -2,7 +2,10 @@
 
 Rule 1: a cancelled wait loses no item.
 Rule 2: after any break the feed continues after the last received number: each record once, in
-        order. Records that the server had to skip are reported as a `Gap`.
+        order. Records that the server had to skip are reported as a `Gap`. If the server has no
+        record with that number, because its store was restored from an older backup, the feed
+        yields a `Reset`, or raises `RecordNotFound` if it is that of all sessions, and starts again
+        from the first record.
 Rule 3: while no daemon listens the feed reconnects, for `MAX_ABSENCE_SECONDS`; then it raises.
 """
 
@@ -15,13 +18,13 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 import orjson
-import trio
 
 from supervisor.api.problems import error_of
 from supervisor.core.errors import SessionNotFound, SupervisorError
-from supervisor.core.records import Delta, Gap, Item, Record
+from supervisor.core.records import Delta, Gap, Item, Record, Reset
 
 from .http_client import ConnectionBroken
+from .running_loop import running_loop
 from .stream import EventTooLong, HttpStream, ServerSentEvent, SseParser
 from .transport import MAX_ABSENCE_SECONDS, AnswerLost, DaemonBusy, NoDaemon, Transport
 
@@ -37,7 +40,8 @@ _TRANSIENT_CODES: Final = frozenset(
 )
 
 # An item, and the number to continue after once it has arrived (None: unchanged).
-Numbered: TypeAlias = tuple[T, int | None]
+# An error is raised in the place of an item.
+Numbered: TypeAlias = tuple[T | SupervisorError, int | None]
 
 
 class RemoteFeed(Generic[T]):
@@ -54,7 +58,7 @@ class RemoteFeed(Generic[T]):
         self._path = path
         self._query = query
         self._decode = decode
-        self._reading = trio.Lock()
+        self._reading = running_loop().make_lock()
         self._stream: HttpStream | None = None
         self._parser = SseParser()
         self._ready: deque[Numbered[T]] = deque()
@@ -80,6 +84,8 @@ class RemoteFeed(Generic[T]):
                 await self._fill()
             item, number = self._ready.popleft()
             self.last_returned = self.last_returned if number is None else number
+            if isinstance(item, SupervisorError):
+                raise item
             return item
 
     async def open(self) -> None:
@@ -128,14 +134,15 @@ class RemoteFeed(Generic[T]):
 
     async def _reconnect(self) -> None:
         """Pause, then open a stream that continues after the last received record."""
-        await trio.sleep(self._pause)
+        loop = running_loop()
+        await loop.sleep(self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
         try:
             await self._open()
         except SessionNotFound:
             self._ended = True  # the session was deleted: no record can follow
         except SupervisorError as error:
-            now = trio.current_time()
+            now = loop.current_time()
             self._away_since = now if self._away_since is None else self._away_since
             if error.code not in _TRANSIENT_CODES or now - self._away_since > MAX_ABSENCE_SECONDS:
                 raise
@@ -146,7 +153,8 @@ class RemoteFeed(Generic[T]):
         headers = {"accept": "text/event-stream"}
         if self._last_received:
             headers["last-event-id"] = str(self._last_received)
-        stream = await self._transport.open_stream(self._path, self._query, headers)
+        query = {**self._query, "after": self._last_received}
+        stream = await self._transport.open_stream(self._path, query, headers)
         if stream.status == _NO_CONTENT:
             self._ended = True
         self._stream, self._parser = stream, SseParser()
@@ -190,6 +198,8 @@ _DELTA_FIELDS: Final = tuple(field.name for field in attrs.fields(Delta))
 
 
 def _decode_record(event: ServerSentEvent) -> Numbered[Record]:
+    if event.name == "reset":
+        return _decode_reset(event).to_error(), 0
     return _record_from_json(orjson.loads(event.data)), int(event.id or 0)
 
 
@@ -197,10 +207,16 @@ def _decode_item(event: ServerSentEvent) -> Numbered[Item]:
     plain = orjson.loads(event.data)
     if event.name == "delta":
         return Delta(**{name: plain[name] for name in _DELTA_FIELDS}), None
+    if event.name == "reset":
+        return _decode_reset(event), 0
     if event.name == "gap":
         return Gap(plain["first"], plain["last"]), plain["last"]
     record = _record_from_json(plain)
     return record, record.seq
+
+
+def _decode_reset(event: ServerSentEvent) -> Reset:
+    return Reset(orjson.loads(event.data)["last"])
 
 
 def _record_from_json(plain: Mapping[str, Any]) -> Record:

@@ -1,13 +1,15 @@
-"""Requests over one connection each, on trio: for commands that send a few."""
+"""Requests over one connection each, on trio or asyncio: for commands that send a few."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import attrs
-import trio
 
 from .address import Address
 from .connection import connect_to
 from .http_client import HttpRequest, HttpResponse
+from .running_loop import running_loop
 from .stream import HttpStream
 
 
@@ -17,9 +19,9 @@ class OneShotClient:
     def __init__(self, address: Address) -> None:
         self._address = address
 
-    def time_limit(self, seconds: float) -> trio.CancelScope:
+    def time_limit(self, seconds: float) -> AbstractContextManager[object]:
         """Return a scope that is cancelled after `seconds`."""
-        return trio.move_on_after(seconds)
+        return running_loop().move_on_after(seconds)
 
     async def request(self, request: HttpRequest) -> HttpResponse:
         """Send the request over a new connection and close it.

@@ -14,6 +14,7 @@ from supervisor.core.validation import check_integer, check_prompt, check_text
 from supervisor.handles.shapes import Input, InputState, Page
 
 from .arguments import checked_arguments
+from .running_loop import running_loop
 from .transport import (
     MAX_ABSENCE_SECONDS,
     QUICK_SECONDS,
@@ -100,8 +101,6 @@ class RemoteInputs:
     async def result(self, input_id: str) -> TurnResult:
         """Wait for the end of the turn that an input starts or is steered into."""
         check_text("input_id", input_id)
-        import trio  # noqa: PLC0415 - commands that only read run without it
-
         path = self._input_path(input_id)
         away_since: float | None = None
         while True:
@@ -116,11 +115,12 @@ class RemoteInputs:
             except (AnswerLost, DaemonBusy, NoDaemon):
                 # The GET changes nothing, and a daemon that restarts is back in a moment.
                 self._transport.refuse_if_closed()
-                now = trio.current_time()
+                loop = running_loop()
+                now = loop.current_time()
                 away_since = now if away_since is None else away_since
                 if now - away_since > MAX_ABSENCE_SECONDS:
                     raise
-                await trio.sleep(_PAUSE_SECONDS)
+                await loop.sleep(_PAUSE_SECONDS)
                 continue
             away_since = None
             if state.result is not None:

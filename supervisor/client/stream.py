@@ -1,7 +1,7 @@
 """One HTTP response, possibly endless, and the server-sent events in it.
 
 It uses h11, not httpx: httpx reads through nested async generators, which cannot all be closed when
-a caller stops reading early, and trio warns about that.
+a caller stops reading early, and trio and asyncio warn about that.
 
 A response is read chunk by chunk, and can be closed at any moment.
 """
@@ -15,11 +15,11 @@ from urllib.parse import urlencode
 
 import attrs
 import h11
-import trio
 
 from .address import Address
-from .connection import connect_to
+from .connection import Connection, connect_to
 from .http_client import ConnectionBroken, HttpRequest, encode_request
+from .running_loop import running_loop
 
 _READ_BYTES: Final = 65536
 # Limit for the body of an error response.
@@ -33,7 +33,7 @@ MAX_SILENCE_SECONDS: Final = 60.0
 class HttpStream:
     """A request and its response on one connection; `status` is 0 until the response begins."""
 
-    def __init__(self, connection: trio.SocketStream, host: str) -> None:
+    def __init__(self, connection: Connection, host: str) -> None:
         self._connection = connection
         self._host = host
         self._http = h11.Connection(h11.CLIENT)
@@ -45,7 +45,7 @@ class HttpStream:
         Raise `ConnectionBroken` if the connection ends before that, or the head is malformed.
         """
         # A server that refuses a large body may stop reading it; its response arrives anyway.
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        with suppress(ConnectionBroken):
             await self._connection.send_all(encode_request(self._http, self._host, request))
         while True:
             event = await self._event()
@@ -60,12 +60,10 @@ class HttpStream:
 
         Raise `ConnectionBroken` if the data breaks off. Cancellation loses no data.
         """
-        try:
-            with trio.fail_after(MAX_SILENCE_SECONDS):
-                event = await self._event()
-        except trio.TooSlowError:
-            raise ConnectionBroken from None
-        return bytes(event.data) if isinstance(event, h11.Data) else None
+        with running_loop().move_on_after(MAX_SILENCE_SECONDS):
+            event = await self._event()
+            return bytes(event.data) if isinstance(event, h11.Data) else None
+        raise ConnectionBroken
 
     async def read_all(self) -> bytes:
         """Return the rest of a finite body, without a timeout; raise as `receive` does."""
@@ -86,7 +84,7 @@ class HttpStream:
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.socket.close()
+        self._connection.close()
 
     async def _event(self) -> object:
         try:
@@ -94,12 +92,8 @@ class HttpStream:
                 event = self._http.next_event()
                 if event is not h11.NEED_DATA:
                     return event
-                self._http.receive_data(await self._connection.receive_some(_READ_BYTES))
-        except (
-            h11.RemoteProtocolError,
-            trio.BrokenResourceError,
-            trio.ClosedResourceError,
-        ) as error:
+                self._http.receive_data(await self._connection.receive(_READ_BYTES))
+        except h11.RemoteProtocolError as error:
             raise ConnectionBroken from error
 
 
@@ -109,14 +103,13 @@ async def open_stream(
     """Return the stream when its response has begun; raise as `connect_to` and `request` do."""
     stream: HttpStream | None = None
     try:
-        with trio.fail_after(OPEN_SECONDS):
+        with running_loop().move_on_after(OPEN_SECONDS):
             stream = HttpStream(await connect_to(address), address.host)
             target = f"/{path}?{urlencode(query)}" if query else f"/{path}"
             await stream.request(HttpRequest("GET", target, {**address.headers, **headers}))
             made, stream = stream, None
             return made
-    except trio.TooSlowError:
-        raise ConnectionBroken from None
+        raise ConnectionBroken
     finally:
         if stream is not None:
             stream.close()

@@ -301,7 +301,11 @@ class RemoteSupervisor:
     # All sessions -------------------------------------------------------------------------
 
     def watch(self, after: int = 0) -> AbstractAsyncContextManager[RemoteGlobalFeed]:
-        """Watch the records of all sessions in commit order, after a position."""
+        """Watch the records of all sessions in commit order, after a position.
+
+        If `after` is beyond the last position, the feed raises `RecordNotFound`; a second
+        `async for` yields all records.
+        """
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")
         from .feed import RemoteGlobalFeed, open_feed  # noqa: PLC0415 - it needs trio

@@ -15,7 +15,8 @@ objects, and the fields `agent_session_id`, `auth` and `imported` of `session_ch
 depends on its `choices`. A field added to a kind later goes under `optional`, since older records
 do not have it.
 
-`Delta` (provisional text) and `Gap` (missing numbers) are the items of a feed besides records.
+`Delta` (provisional text), `Gap` (missing numbers) and `Reset` (other numbers) are the items of a
+feed besides records.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from .errors import short_repr
+from .errors import RecordNotFound, short_repr
 from .ids import SessionId, TurnId
 
 DecidedKind: TypeAlias = Literal[
@@ -332,4 +333,22 @@ class Gap:
     last: int
 
 
-Item: TypeAlias = Record | Delta | Gap
+@attrs.frozen
+class Reset:
+    """A feed was to continue after a number beyond `last`, the last one that the store has given.
+
+    The numbers are those of another store, or of one that was restored from an older backup. The
+    feed starts again from the first record: what was read before is void.
+    """
+
+    last: int
+
+    def to_error(self) -> RecordNotFound:
+        """Return the error for readers that take records only."""
+        return RecordNotFound(
+            f"no record has the position to continue after: the store ends at {self.last}",
+            hint="it was restored from an older backup, say: go on reading, from the first record",
+        )
+
+
+Item: TypeAlias = Record | Delta | Gap | Reset

@@ -149,15 +149,22 @@ class SessionQueries:
     async def watch(self, after: int = 0) -> AsyncIterator[GlobalFeed]:
         """Open a feed of the records of all sessions, in commit order, after a position.
 
-        `async for` over the feed yields each record once and waits for new ones. Leaving the block
-        closes it. Raise `ConfigError` if `after` is not a whole number from 0.
+        `async for` over the feed yields each record once and waits for new ones. If `after` is
+        beyond the last position, it raises `RecordNotFound`; a second `async for` yields all
+        records. Leaving the block closes the feed.
+
+        Raise `ConfigError` if `after` is not a whole number from 0.
         """
         if isinstance(after, bool) or not isinstance(after, int) or after < 0:
             raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")
         parts = self._parts
         parts.services.refuse_if_closed()
+        store = parts.services.store
         reader = GlobalFeed(
-            parts.services.store, after=after, is_published=parts.registry.is_published
+            store,
+            after=after,
+            highest=await store.highest_position(),
+            is_published=parts.registry.is_published,
         )
         self._services.feeds.add(reader)
         try:

@@ -272,7 +272,8 @@ class SessionRecords(SessionBase):
         """Open a feed of the records after number `after` and of everything that follows.
 
         `async for` over the watcher yields each record once and in order, deltas in between, and a
-        `Gap` with the numbers of records that were dropped because the reader was too slow. The
+        `Gap` with the numbers of records that were dropped because the reader was too slow. If
+        there is no record `after`, it yields a `Reset` and then all records. The
         feed works in every phase and continues over suspension, stop and resume. Leaving the block
         closes it. Raise `ConfigError` if `after` is not a whole number from 0.
         """

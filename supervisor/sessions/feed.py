@@ -15,7 +15,7 @@ import trio
 from trio_util import AsyncBool
 
 from supervisor.core.ids import SessionId
-from supervisor.core.records import Delta, Gap, Item, Record
+from supervisor.core.records import Delta, Gap, Item, Record, Reset
 from supervisor.store.port import Store
 
 MAX_UNREAD: Final = 1_000
@@ -38,7 +38,7 @@ class Watcher:
         # Records up to this number are read from the store, later ones arrive by `push`. A record
         # published during the read arrives both ways and is skipped the second time.
         self._stored_seq = after
-        self._from_store: deque[Record] = deque()
+        self._from_store: deque[Record | Reset] = deque()
         # Invariant: at most MAX_UNREAD items.
         self._pushed: deque[Record | Delta] = deque()
         # True if there are MAX_UNREAD items. Then deltas are not pushed: their records will
@@ -54,12 +54,21 @@ class Watcher:
         # Items returned since the reader's last checkpoint.
         self._since_checkpoint = 0
 
+    @property
+    def last_read(self) -> int:
+        """The number of the last record returned or missed, or that the feed starts after."""
+        return self._last_read_seq
+
     def begin(self, published: int, partial: Delta | None) -> None:
         """Start the feed; records up to number `published` are in the store.
 
+        If it was to start after a later number, it starts with a `Reset` and from the first record.
         `partial` is the streamed text of the record that is not written yet, None without one.
         Deltas pushed before are dropped, because their records may already be in the store.
         """
+        if self._last_read_seq > published:
+            self._last_read_seq = self._stored_seq = 0
+            self._from_store.append(Reset(published))
         self._stored_seq = max(self._stored_seq, published)
         self._has_begun = True
         if partial is not None:
@@ -102,9 +111,7 @@ class Watcher:
         if self._read_lock.locked():
             return None
         if self._from_store:
-            record = self._from_store.popleft()
-            self._last_read_seq = record.seq
-            return record
+            return self._take_stored()
         return None if self._last_read_seq < self._stored_seq else self._pop()
 
     async def _next(self) -> Item:
@@ -112,9 +119,7 @@ class Watcher:
             await self._load_page()
         await trio.lowlevel.checkpoint()
         if self._from_store:
-            record = self._from_store.popleft()
-            self._last_read_seq = record.seq
-            return record
+            return self._take_stored()
         while True:
             item = self._pop()
             if item is not None:
@@ -123,6 +128,12 @@ class Watcher:
                 raise StopAsyncIteration
             self._wake = trio.Event()
             await self._wake.wait()
+
+    def _take_stored(self) -> Record | Reset:
+        item = self._from_store.popleft()
+        if type(item) is Record:
+            self._last_read_seq = item.seq
+        return item
 
     def _pop(self) -> Item | None:
         """Return the next gap or item, or None. Cancellation loses no item: there is no await."""
@@ -163,15 +174,21 @@ class Watcher:
 class GlobalFeed:
     """Reader of the records of all sessions, in the order of their commits.
 
-    `position` is the position of the last returned record; a new feed can start after it.
+    `position` is the position of the last returned record; a new feed can start after it. `highest`
+    is the highest position in the store: if `after` is beyond it, the feed raises `RecordNotFound`
+    once, and a reader that goes on gets all records from the first.
     """
 
-    def __init__(self, store: Store, *, after: int, is_published: Callable[[Record], bool]) -> None:
-        self.position = after
+    def __init__(
+        self, store: Store, *, after: int, highest: int, is_published: Callable[[Record], bool]
+    ) -> None:
+        self.position = after if after <= highest else 0
         self._store = store
         self._is_published = is_published
         self._read_lock = trio.Lock()
-        self._page: deque[tuple[int, Record]] = deque()
+        self._page: deque[tuple[int, Record | Reset]] = deque()
+        if after > highest:
+            self._page.append((0, Reset(highest)))
         self._ended = False
         # Whether there may be records that were published after the last read began.
         self._has_new = AsyncBool()
@@ -189,17 +206,24 @@ class GlobalFeed:
         return self
 
     async def __anext__(self) -> Record:
+        item = await self.next_item()
+        if isinstance(item, Reset):
+            raise item.to_error()
+        return item
+
+    async def next_item(self) -> Record | Reset:
+        """Wait for the next item; raise StopAsyncIteration at the end."""
         async with self._read_lock:
             return await self._next()
 
-    def next_nowait(self) -> Record | None:
-        """Return the next record if it is in memory; None if it must be read or awaited."""
+    def next_nowait(self) -> Record | Reset | None:
+        """Return the next item if it is in memory; None if it must be read or awaited."""
         if self._read_lock.locked() or not self._page:
             return None
-        self.position, record = self._page.popleft()
-        return record
+        self.position, item = self._page.popleft()
+        return item
 
-    async def _next(self) -> Record:
+    async def _next(self) -> Record | Reset:
         while not self._page:
             self._has_new.value = False
             for position, record in await self._store.all_records(
@@ -215,8 +239,8 @@ class GlobalFeed:
                 raise StopAsyncIteration
             await self._has_new.wait_value(True)  # noqa: FBT003 - the value waited for
         await trio.lowlevel.checkpoint()
-        self.position, record = self._page.popleft()
-        return record
+        self.position, item = self._page.popleft()
+        return item
 
 
 class GlobalFeeds:

@@ -144,6 +144,10 @@ class MemoryReader:
         places = range(self._last_visible_position(), 0, -1)
         return next((at for at in places if self._records[at - 1] is not None), 0)
 
+    async def highest_position(self) -> int:
+        await trio.lowlevel.checkpoint()
+        return len(self._records)
+
     def _last_visible_position(self) -> int:
         """Return the last position before the first record of an incomplete session."""
         begun = min((data.positions[0] for data in self._incomplete.values()), default=None)

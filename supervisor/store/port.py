@@ -324,6 +324,9 @@ class Store(Protocol):
     async def last_position(self) -> int:
         """Return the position of the last record that `all_records` returns, or 0."""
 
+    async def highest_position(self) -> int:
+        """Return the highest position that any record has had, a deleted one included, or 0."""
+
     async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
         """Return all records of these kinds, ordered by session and number.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.types import ASGIApp
 
@@ -14,7 +15,7 @@ from supervisor import Info, SupervisorError
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
 from supervisor.api.gate import UnixGate
-from supervisor.api.openapi import Schemas, openapi_document
+from supervisor.api.openapi import TAGS, Schemas, openapi_document
 from supervisor.api.operation import operation
 from supervisor.api.params import body_params
 from supervisor.api.problems import REQUEST_STATUSES, STATUSES
@@ -78,6 +79,42 @@ def test_every_part_of_the_document_has_a_description(spec: Any) -> None:  # noq
             assert all(one["description"] for one in schema["properties"].values())
     for name, schema in spec["components"]["schemas"].items():
         assert schema["description"], name
+
+
+def test_every_operation_has_a_tag_that_is_described(spec: Any) -> None:  # noqa: ANN401
+    described = {one["name"] for one in spec["tags"] if one["description"]}
+    modules = {one.handle.__module__.rpartition(".")[2] for one in OPERATIONS}
+
+    assert {tag for _, _, one in operations(spec) for tag in one["tags"]} <= described
+    assert modules <= TAGS.keys()
+
+
+def test_every_field_of_every_schema_has_a_description(spec: Any) -> None:  # noqa: ANN401
+    missing = [
+        f"{name}.{field}"
+        for name, schema in spec["components"]["schemas"].items()
+        for field, described in schema["properties"].items()
+        if not described["description"]
+    ]
+
+    assert missing == [], "add them to api/descriptions.py"
+
+
+def test_every_body_and_answer_has_an_example_of_its_schema(spec: Any) -> None:  # noqa: ANN401
+    contents = [
+        (f"{method} {path}", content)
+        for method, path, described in operations(spec)
+        for part in [described.get("requestBody", {}), *described["responses"].values()]
+        for content in part.get("content", {}).values()
+    ]
+
+    for where, content in contents:
+        assert content["example"] is not None, where
+        schema = {**content["schema"], "components": spec["components"]}
+        errors = [
+            error.message for error in Draft202012Validator(schema).iter_errors(content["example"])
+        ]
+        assert errors == [], where
 
 
 def test_the_document_lists_every_error_code(spec: Any) -> None:  # noqa: ANN401

@@ -176,9 +176,37 @@ async def test_a_stream_after_the_last_record_is_204(
     await session.stop()
     last = (await session.info()).last_seq
 
-    for after in (last, last + 5):
-        answer = await ask(app, "GET", f"{target}?after={after}")
-        assert (answer.status, answer.body) == (204, b"")
+    answer = await ask(app, "GET", f"{target}?after={last}")
+
+    assert (answer.status, answer.body) == (204, b"")
+
+
+@pytest.mark.parametrize("end", ["running", "stopped"])
+async def test_a_number_beyond_the_end_is_answered_with_a_reset(
+    session: Session, watch: Watch, target: str, end: str
+) -> None:
+    if end == "stopped":
+        await session.stop()
+    last = (await session.info()).last_seq
+
+    stream = await watch(target, headers=[LOCALHOST, (b"last-event-id", b"%d" % (last + 5))])
+    await settle()
+
+    assert b'id: 0\nevent: reset\ndata: {"last":%d}\n' % last in stream.body
+    assert stream.ids == [0, *range(1, last + 1)]
+    assert stream.is_complete == (end == "stopped")
+
+
+async def test_a_position_beyond_the_end_is_answered_with_a_reset(
+    sup: Supervisor, session: Session, watch: Watch
+) -> None:
+    last = (await sup.stats()).last_position
+
+    stream = await watch(f"/v1/stream?after={last + 1}")
+    await settle()
+
+    assert b'id: 0\nevent: reset\ndata: {"last":%d}\n' % last in stream.body
+    assert stream.ids == [0, *range(1, last + 1)]
 
 
 async def test_a_following_stream_continues_over_stop_and_resume(

@@ -10,8 +10,8 @@ import orjson
 import pytest
 from rich.console import Console
 
-from supervisor.cli.demo.show_live import LiveStage
-from supervisor.cli.demo.stage import PlainStage
+from supervisor.cli.demo.demo_output import PlainOutput, PromiseResult
+from supervisor.cli.demo.live_output import LiveOutput
 from supervisor.cli.output import Screen
 from supervisor.drivers.process.environment import MARKER_VARIABLE
 from tests.support.cli_runner import Tty, in_a_process, on_a_terminal
@@ -52,10 +52,13 @@ def test_the_demo_prints_its_scenes_and_loses_nothing(
 
     assert done.code == 0
     assert done.err == ""
-    told = [one["word"] for one in said if "scene" not in one]
+    told = [one["word"] for one in said if "word" in one and "scene" not in one]
     assert list(dict.fromkeys(told)) == [*WORDS, "done"]
     (refused,) = [one for one in said if one.get("limit")]
     assert (refused["limit"], refused["used"], refused["allowed"]) == ("max_children", 3, 3)
+    promises = said[-2]["promises"]
+    assert len(promises) == 7
+    assert all(one["kept"] and one["figure"] for one in promises)
     end = said[-1]
     assert end["ok"]
     assert end["lost"] == 0
@@ -68,7 +71,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(temporary: Path) -> None:
     """On a real terminal, where the tree is live."""
     with on_a_terminal("demo") as terminal:
         terminal.see("understudy")
-        terminal.see("lights")
+        terminal.see("backend")
         terminal.press_ctrl_c()
 
         assert terminal.end() == 130
@@ -80,10 +83,10 @@ def test_an_interrupted_demo_leaves_nothing_behind(temporary: Path) -> None:
 def test_the_live_tree_leaves_room_for_the_ctrl_c_mark() -> None:
     """Terminals show ^C where the cursor is; in a full line it would go to the next."""
     console = Console(file=io.StringIO(), width=60, height=20, force_terminal=True)
-    stage = LiveStage(console)
-    with stage.lit():
-        stage.scene(1, 7, "spawn", "Sessions stand in a tree.")
-        stage.show((), {}, "Nobody.")
+    output = LiveOutput(console)
+    with output.shown():
+        output.scene(1, 7, "spawn", "Sessions form a tree.")
+        output.show((), {}, "No sessions yet.")
 
     assert isinstance(console.file, io.StringIO)
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue())
@@ -94,9 +97,9 @@ def test_the_live_tree_leaves_room_for_the_ctrl_c_mark() -> None:
 
 def test_lines_are_wrapped_at_words_on_a_narrow_terminal() -> None:
     out = Tty()
-    stage = PlainStage(Screen(out=out, err=out, environ={"TERM": "dumb"}))
-    told = "the curtain is refused because three of the three places are taken by others, as it is"
-    stage.tell("spawn", told)
+    output = PlainOutput(Screen(out=out, err=out, environ={"TERM": "dumb"}))
+    told = "the child is refused because three of the three places are taken by others, as it says"
+    output.tell("spawn", told)
 
     lines = out.getvalue().splitlines()
     assert len(lines) > 1
@@ -111,3 +114,11 @@ def test_a_dumb_terminal_gets_lines() -> None:
 
         assert terminal.end() == 130
     assert "\x1b" not in terminal.seen
+
+
+def test_a_broken_promise_is_printed_as_broken() -> None:
+    out = Tty()
+    output = PlainOutput(Screen(out=out, err=out, environ={"TERM": "dumb"}))
+    output.promises([PromiseResult("nothing is lost", "39 of 40 inputs found", kept=False)])
+
+    assert "BROKEN  nothing is lost  39 of 40" in out.getvalue()

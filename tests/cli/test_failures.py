@@ -148,11 +148,18 @@ def test_a_signal_interrupts_a_command_without_trio(number: signal.Signals) -> N
         os.kill(os.getpid(), number)
         time.sleep(30)  # noqa: ASYNC251 - as a request does that blocks
 
-    before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt):
-        run_blocking(Screen(), work)
+    # Not the inherited handler: under nohup the signal is ignored.
+    def ours(*_: object) -> None:
+        raise AssertionError("the command has no handler of its own")
 
-    assert signal.getsignal(number) is before
+    before = signal.signal(number, ours)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_blocking(Screen(), work)
+
+        assert signal.getsignal(number) is ours
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_command_without_trio_returns_its_exit_code() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.client import connect, connect_once
+from tests.support.asyncio_client import connect_on_asyncio
 from tests.support.served_supervisor import (
     KINDS,
     Connect,
@@ -32,7 +33,9 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return found
 
 
-@pytest.fixture(name="connect", params=[connect, connect_once, connect_in_thread])
+@pytest.fixture(
+    name="connect", params=[connect, connect_once, connect_in_thread, connect_on_asyncio]
+)
 def way_there(request: pytest.FixtureRequest) -> Connect:
     found: Connect = request.param
     return found

@@ -1,13 +1,24 @@
 """Feeds, with the embedding API and with the client."""
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 import trio
 
 import supervisor
-from supervisor import Delta, Record
-from tests.support.served_supervisor import Kind, Session, Sup, busy, opened, seen
+from supervisor import Delta, Record, Reset
+from tests.support.served_supervisor import (
+    Connect,
+    Kind,
+    Session,
+    Sup,
+    busy,
+    connect_in_thread,
+    opened,
+    seen,
+    served,
+)
 
 
 async def numbers(session: Session, after: int, last: int) -> list[int]:
@@ -121,6 +132,61 @@ async def test_all_sessions_can_be_watched_after_a_position(sup: Sup) -> None:
 
     assert seen_of == {first.id, second.id}
     assert record.session_id == first.id
+
+
+async def test_a_watch_after_a_number_not_given_yet_starts_again(sup: Sup) -> None:
+    session = await sup.create("echo")
+    await session.prompt("hello")
+    last, position = (await session.info()).last_seq, (await sup.stats()).last_position
+
+    async with session.watch(after=last + 1) as feed:
+        items = [await anext(feed) for _ in range(1 + last)]
+    async with sup.watch(after=position + 1) as everything:
+        with pytest.raises(supervisor.RecordNotFound, match=f"ends at {position}"):
+            await anext(everything)
+        await anext(everything)
+        assert everything.position == 1
+
+    assert items[0] == Reset(last)
+    assert [one.seq for one in items if isinstance(one, Record)] == list(range(1, last + 1))
+
+
+async def test_a_deleted_session_does_not_reset_a_watch(sup: Sup) -> None:
+    await sup.create("echo")
+    session = await sup.create("echo")
+    position = (await sup.stats()).last_position
+    await sup.delete(session.id)
+
+    async with sup.watch(after=position) as feed:
+        created = await sup.create("echo")
+        first = await anext(feed)
+
+    assert first.session_id == created.id
+
+
+async def test_a_feed_starts_again_when_an_older_backup_is_served(
+    folder: Path, connect: Connect
+) -> None:
+    if connect is connect_in_thread:
+        pytest.skip("it has no feeds")
+    with trio.fail_after(20):
+        async with AsyncExitStack() as newer:
+            sup = await newer.enter_async_context(supervisor.open(folder / "new.db"))
+            session = await sup.create("echo")
+            await sup.backup(folder / "old.db")
+            await session.prompt("hello")
+            path = await newer.enter_async_context(served(sup, folder / "s"))
+            async with connect(path) as remote, remote.session(session.id).watch() as feed:
+                async for item in feed:
+                    if isinstance(item, Record) and item.kind == "turn_ended":
+                        break
+                await newer.aclose()
+                async with supervisor.open(folder / "old.db") as older, served(older, path):
+                    after_restart = [await anext(feed) for _ in range(2)]
+
+    assert isinstance(after_restart[0], Reset)
+    assert isinstance(after_restart[1], Record)
+    assert after_restart[1].seq == 1
 
 
 @pytest.mark.parametrize("after", [-1, "1", True, None])

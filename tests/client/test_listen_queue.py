@@ -15,7 +15,7 @@ import trio.testing
 
 from supervisor.client import DaemonBusy, address
 from supervisor.client.address import Address
-from supervisor.client.connection import connect_to
+from supervisor.client.connection import Connection, connect_to
 from supervisor.client.stream import open_stream
 from tests.support.served_supervisor import Connect
 
@@ -66,7 +66,7 @@ async def test_a_full_listen_queue_raises_daemon_busy(
 async def test_a_client_connects_when_the_listen_queue_has_room(
     listener: socket.socket, crowd: list[socket.socket], nursery: trio.Nursery
 ) -> None:
-    stream: list[trio.SocketStream] = []
+    stream: list[Connection] = []
 
     async def dial() -> None:
         stream.append(await connect_to(Address(listener.getsockname(), None)))
@@ -80,7 +80,7 @@ async def test_a_client_connects_when_the_listen_queue_has_room(
     with trio.fail_after(20):
         while not stream:  # noqa: ASYNC110 - the line itself says nothing
             await trio.sleep(0.005)
-    await stream[0].aclose()
+    stream[0].close()
 
 
 async def test_httpx_still_keeps_its_pool_in_a_private_attribute() -> None:

@@ -11,6 +11,7 @@ from supervisor import (
     ConfigError,
     Gap,
     Record,
+    Reset,
     Session,
     SessionNotFound,
     Supervisor,
@@ -158,7 +159,7 @@ async def test_a_watcher_sees_its_own_session_only(
     await run.do(run.turn.say("other"))
     await settle()
 
-    assert {item.session_id for item in seen if not isinstance(item, Gap)} == {session.id}
+    assert {item.session_id for item in seen if not isinstance(item, Gap | Reset)} == {session.id}
 
 
 # Slow watchers --------------------------------------------------------------------------

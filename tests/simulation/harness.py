@@ -24,6 +24,7 @@ from supervisor import (
     Gap,
     InterruptReport,
     Record,
+    Reset,
     Session,
     SessionNotActive,
     Settings,
@@ -304,7 +305,7 @@ class FeedChecker:
     parts: dict[str, str | None] = attrs.Factory(dict)
     closed: set[str] = attrs.Factory(set)
 
-    def check_item(self, item: Record | Delta | Gap) -> None:
+    def check_item(self, item: Record | Delta | Gap | Reset) -> None:
         match item:
             case Record():
                 self._check_record(item)
@@ -313,6 +314,8 @@ class FeedChecker:
             case Gap():
                 self.oracle.check(item.first == self.last + 1, f"{item} was seen after {self.last}")
                 self.last = item.last
+            case Reset():
+                self.oracle.check(False, f"{item} was seen after {self.last}")  # noqa: FBT003 - never
 
     def _check_record(self, record: Record) -> None:
         self.oracle.check(record.seq == self.last + 1, f"{record.seq} was seen after {self.last}")

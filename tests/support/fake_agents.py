@@ -24,12 +24,13 @@ from supervisor import (
     Gap,
     PythonAgent,
     Record,
+    Reset,
     Session,
     Turn,
 )
 
 T = TypeVar("T")
-Item: TypeAlias = Record | Delta | Gap
+Item: TypeAlias = Record | Delta | Gap | Reset
 Follow: TypeAlias = Callable[..., Awaitable[list[Item]]]
 
 

@@ -23,13 +23,20 @@ from supervisor.client.transport import Transport
 from supervisor.daemon.connections import open_connections
 from supervisor.daemon.listeners import unix_listener
 from supervisor.drivers.port import AgentKind
+from tests.support.asyncio_client import connect_on_asyncio
 
-Kind: TypeAlias = Literal["embedded", "remote", "briefly"]
-KINDS: Final[tuple[Kind, ...]] = ("embedded", "remote", "briefly")
+Kind: TypeAlias = Literal["embedded", "remote", "briefly", "asyncio"]
+KINDS: Final[tuple[Kind, ...]] = ("embedded", "remote", "briefly", "asyncio")
 Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[RemoteSupervisor]]
 # Either: what is called on it is checked for both.
 Sup: TypeAlias = supervisor.Supervisor | RemoteSupervisor
 Session: TypeAlias = supervisor.Session | RemoteSession
+
+_WAYS_THERE: Final[Mapping[Kind, Connect]] = {
+    "remote": connect,
+    "briefly": connect_once,
+    "asyncio": connect_on_asyncio,
+}
 
 TEST_SECONDS: Final = 30
 
@@ -49,7 +56,7 @@ async def opened(
             if kind == "embedded":
                 yield sup
                 return
-            connecting = connect if kind == "remote" else connect_once
+            connecting = _WAYS_THERE[kind]
             async with served(sup, folder / "s") as path, connecting(path) as remote:
                 yield remote
 

@@ -28,12 +28,13 @@ async def stream(call: OperationCall) -> StreamResponse | None:
 
     `id:` is the number of a record and `event:` its kind. Provisional text comes as `delta`,
     records that were dropped because the reader was too slow come as `gap`; neither has an `id:`.
-    `Last-Event-ID` resumes after that record. The stream ends when the session has stopped or, with
+    `Last-Event-ID` resumes after that record; if there is none with that number, the first event is
+    `reset`, and all records follow. The stream ends when the session has stopped or, with
     `follow`, when it is deleted. If no record can follow, the answer is 204.
     """
     after, follow = _after(call), call.arguments.get("follow", False)
     info = await call.session.info()
-    if not follow and info.phase is Phase.STOPPED and after >= info.last_seq:
+    if not follow and info.phase is Phase.STOPPED and after == info.last_seq:
         return None
     source = functools.partial(
         session_events, call.session, info, after=after, until_stopped=not follow
@@ -52,7 +53,8 @@ async def stream(call: OperationCall) -> StreamResponse | None:
 async def stream_all(call: OperationCall) -> StreamResponse:
     """Stream the records of all sessions after a position, in the order of commits.
 
-    `id:` is the position. There are no deltas.
+    `id:` is the position. There are no deltas. If the position is beyond the last one, the first
+    event is `reset`, and all records follow.
     """
     source = functools.partial(global_events, call.sup, after=_after(call))
     return EventStream(source, call.context.drain_state)

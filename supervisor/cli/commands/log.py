@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -14,8 +14,8 @@ from supervisor.cli.options import Count, json_option, state_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import Cell, format_duration, format_time
-from supervisor.core.errors import short_repr
-from supervisor.core.records import KINDS, Record
+from supervisor.core.errors import RecordNotFound, short_repr
+from supervisor.core.records import KINDS, Record, Reset
 
 _STYLES: Final = {
     "agent_text": "green",
@@ -199,8 +199,7 @@ async def _watch(screen: Screen, session: str | None, last: int, after: int | No
             if after is None:
                 after = max(0, (await sup.stats()).last_position - last)
             async with sup.watch(after=after) as everything:
-                async for record in everything:
-                    _print_record(screen, record, whose=record.session_id)
+                await _print_all(screen, everything)
             return
         from supervisor.core.records import Gap  # noqa: PLC0415 - late
 
@@ -215,6 +214,19 @@ async def _watch(screen: Screen, session: str | None, last: int, after: int | No
                     screen.warn(
                         f"records {item.first} to {item.last} were skipped: output too slow"
                     )
+                elif isinstance(item, Reset):
+                    screen.warn(f"the session has {item.last} records; all of them follow")
+
+
+async def _print_all(screen: Screen, everything: AsyncIterator[Record]) -> None:
+    while True:
+        try:
+            async for record in everything:
+                _print_record(screen, record, whose=record.session_id)
+        except RecordNotFound as error:
+            screen.warn(f"{error.args[0]}; all records follow")
+        else:
+            return
 
 
 def _print_record(screen: Screen, record: Record, *, whose: str | None = None) -> None:

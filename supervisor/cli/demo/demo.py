@@ -24,78 +24,85 @@ from supervisor.core.errors import SupervisorError
 from supervisor.runtime import open as open_supervisor
 
 from . import scenes
-from .proof import KilledSupervisor, Proof, kill_supervisor, prove, start_kill_target
-from .scenes import player, stagehand
-from .stage import JsonStage, PlainStage, Play, Stage
+from .demo_output import DemoOutput, DemoRun, JsonOutput, PlainOutput
+from .killed_supervisor import (
+    KilledSupervisor,
+    KillReport,
+    check_acknowledged,
+    kill_supervisor,
+    start_kill_target,
+)
+from .scenes import coder, process_agent
 
 _MAX_SECONDS: Final = 120.0
 # Narrower terminals have no room for a tree.
 _MIN_WIDTH: Final = 50
 # A pipe has no viewers.
 _PIPE_TEMPO: Final = 0.4
+# How much longer tool calls and pauses take with --slow.
+_SLOWNESS: Final = 3.0
 
 
 @click.command()
+@click.option("--slow", is_flag=True, help="Leave time to read along: about 30 seconds.")
 @json_option
-def demo(*, as_json: bool) -> int:
+def demo(*, slow: bool, as_json: bool) -> int:
     """Show the main features in about ten seconds, and leave nothing behind.
 
     Sessions are spawned, queue inputs, are steered and interrupted, stall, crash and recover; then
     a supervisor is killed with -9, and nothing is lost. The demo needs no agent, no network and no
-    daemon. On a terminal it shows a live tree, in a pipe it prints lines.
+    daemon. On a terminal it shows a live tree, in a pipe it prints lines. It ends with a table:
+    seven promises, and what was measured of each.
     """
     screen = Screen(as_json=as_json)
-    stage = _stage(screen)
-    is_live = stage.breath_seconds > 0
-    with _log_disabled():
-        return run_async(screen, partial(_perform, stage, 1.0 if is_live else _PIPE_TEMPO))
+    output = _output(screen, _SLOWNESS if slow else 1.0)
+    tempo = 1.0 if output.pause_seconds else _PIPE_TEMPO
+    with log_disabled():
+        return run_async(screen, partial(run_demo, output, tempo * (_SLOWNESS if slow else 1.0)))
 
 
-def _stage(screen: Screen) -> Stage:
+def _output(screen: Screen, slowness: float) -> DemoOutput:
     if screen.as_json:
-        return JsonStage(screen)
+        return JsonOutput(screen)
     if (
         not screen.is_ansi_terminal
         or (screen.width or 0) < _MIN_WIDTH
         or not screen.has_box_characters
     ):
-        return PlainStage(screen)
-    from .show_live import LiveStage  # noqa: PLC0415 - rich takes its time
+        return PlainOutput(screen)
+    from .live_output import PAUSE_SECONDS, LiveOutput  # noqa: PLC0415 - rich takes its time
 
-    return LiveStage()
+    return LiveOutput(pause_seconds=PAUSE_SECONDS * slowness)
 
 
-async def _perform(stage: Stage, tempo: float) -> int:
-    import trio  # noqa: PLC0415 - late
-
-    from .demo import perform  # noqa: PLC0415 - late
-    from .stage import Play  # noqa: PLC0415 - late
-
+async def run_demo(output: DemoOutput, tempo: float) -> int:
+    """Run all scenes, and return the exit code."""
     began = time.monotonic()
-    play = Play(stage, tempo)
-    with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder, stage.lit():
+    run = DemoRun(output, tempo)
+    with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder, output.shown():
         try:
             with trio.fail_after(_MAX_SECONDS):
-                nothing_lost = await perform(play, Path(folder))
+                await _run_scenes(run, Path(folder))
         except trio.TooSlowError:
             raise SupervisorError(
                 f"the demo did not end within {_MAX_SECONDS:.0f} s",
                 hint="try again when the machine is less busy, or run `understudy doctor`",
             ) from None
         seconds = time.monotonic() - began
-        how = "nothing was lost" if nothing_lost else "something was lost, which must not be"
-        stage.tell(
+        output.promises(run.promises)
+        kept = sum(one.kept for one in run.promises)
+        output.tell(
             "done",
-            f"that took {seconds:.1f} s, {how}, and no files or processes remain."
-            " Next: `understudy chat`, or `understudy --help`",
-            ok=nothing_lost,
-            **play.facts,
+            f"{kept} of {len(SCENES)} promises kept in {seconds:.1f} s; no files or processes"
+            " remain. Next: `understudy chat`, or `understudy --help`",
+            ok=kept == len(SCENES),
+            **run.facts,
         )
-    return OK if nothing_lost else ERROR
+    return OK if kept == len(SCENES) else ERROR
 
 
 @contextmanager
-def _log_disabled() -> Iterator[None]:
+def log_disabled() -> Iterator[None]:
     """Disable the log in the block: the crashes are part of the demo."""
     logger = logging.getLogger("supervisor")
     was = logger.disabled
@@ -106,37 +113,43 @@ def _log_disabled() -> Iterator[None]:
         logger.disabled = was
 
 
-async def crash_and_recover(play: Play, process: trio.Process, path: Path) -> bool:
-    """Run the last scene; return True if every acknowledged input was found in the file."""
-    play.tell(
+async def crash_and_recover(run: DemoRun, process: trio.Process, path: Path) -> None:
+    """Kill a supervisor in the middle of its work, and look for every acknowledged input."""
+    run.tell(
         "crash", f"another supervisor works in process {process.pid}, with a file as its store"
     )
 
     def count(acknowledged: int) -> None:
-        play.remark = f"Process {process.pid} has acknowledged {acknowledged} inputs."
+        run.remark = f"Process {process.pid} has acknowledged {acknowledged} inputs."
 
     killed = await kill_supervisor(process, on_count=count)
-    play.remark = "The supervisor is dead."
-    _tell_of_death(play, killed)
-    await play.breathe_shortly()
-    async with open_supervisor(path, agents=[stagehand()]) as sup:
-        play.enter(sup)
-        proof = await prove(sup, killed)
-        _tell_of_recovery(play, proof)
-        await play.breathe_shortly()
-        play.leave()
-    play.remark = "The show is over."
-    play.facts = {
-        "acknowledged": proof.acknowledged,
-        "found": proof.found,
-        "lost": len(proof.missing),
+    run.remark = "The supervisor is dead."
+    _tell_of_death(run, killed)
+    await run.pause_briefly()
+    async with open_supervisor(path, agents=[process_agent()]) as sup:
+        run.show_sessions_of(sup)
+        report = await check_acknowledged(sup, killed)
+        _tell_of_recovery(run, report)
+        await run.pause_briefly()
+        run.show_no_sessions()
+    run.remark = "The demo is over."
+    run.facts = {
+        "acknowledged": report.acknowledged,
+        "found": report.found,
+        "lost": len(report.missing),
         "agent_gone_seconds": killed.agent_gone_seconds,
     }
-    return not proof.missing and killed.agent_gone_seconds is not None
+    gone = killed.agent_gone_seconds
+    run.note_promise(
+        "kill -9 loses nothing acknowledged",
+        f"{report.found} of {report.acknowledged} inputs, agent"
+        + (" still there" if gone is None else f" gone in {format_duration(gone)}"),
+        kept=not report.missing and gone is not None,
+    )
 
 
-def _tell_of_death(play: Play, killed: KilledSupervisor) -> None:
-    play.tell(
+def _tell_of_death(run: DemoRun, killed: KilledSupervisor) -> None:
+    run.tell(
         "crash",
         f"process {killed.pid} is killed with -9, after {len(killed.acknowledged)} inputs were"
         " acknowledged, in the middle of a turn",
@@ -149,17 +162,17 @@ def _tell_of_death(play: Play, killed: KilledSupervisor) -> None:
         if gone is None
         else f"is gone too: its guardian killed it within {format_duration(gone)}"
     )
-    play.tell("crash", f"its agent, process {killed.agent_pid}, {fate}")
+    run.tell("crash", f"its agent, process {killed.agent_pid}, {fate}")
 
 
-def _tell_of_recovery(play: Play, proof: Proof) -> None:
-    play.tell(
+def _tell_of_recovery(run: DemoRun, report: KillReport) -> None:
+    run.tell(
         "recovery",
-        f"the file is opened again: {proof.found} of {proof.acknowledged} acknowledged inputs are"
-        f" there, {len(proof.missing)} are lost",
+        f"the file is opened again: {report.found} of {report.acknowledged} acknowledged inputs are"
+        f" there, {len(report.missing)} are lost",
     )
-    play.tell("recovery", f"the turn that ran is closed as {proof.turn_outcome}, once and for all")
-    play.tell("recovery", f"what waited ran, in its order: {', '.join(proof.replies)}")
+    run.tell("recovery", f"the turn that ran is closed as {report.turn_outcome}, once and for all")
+    run.tell("recovery", f"what waited ran, in its order: {', '.join(report.replies)}")
 
 
 T = TypeVar("T")
@@ -175,30 +188,29 @@ SCENES: Final = (
 )
 
 
-async def perform(play: Play, folder: Path) -> bool:
-    """Run all scenes; return True if every acknowledged input was found at the end."""
+async def _run_scenes(run: DemoRun, folder: Path) -> None:
     path = folder / "state.db"
     # The kill target starts while the other scenes run: the last scene need not wait for it.
-    async with run_and_cancelling(play.show), start_kill_target(path) as process:
-        await _with_one_supervisor(play)
-        return await _scene(play, 7, lambda: crash_and_recover(play, process, path))
+    async with run_and_cancelling(run.show), start_kill_target(path) as process:
+        await _with_one_supervisor(run)
+        await _scene(run, 7, lambda: crash_and_recover(run, process, path))
 
 
-async def _with_one_supervisor(play: Play) -> None:
-    async with open_supervisor(agents=[player(play.tempo), stagehand()]) as sup:
-        play.enter(sup)
-        cast = await _scene(play, 1, lambda: scenes.spawn(play, sup))
-        await _scene(play, 2, lambda: scenes.queue(play, cast["lights"]))
-        await _scene(play, 3, lambda: scenes.steer(play, cast["sound"]))
-        await _scene(play, 4, lambda: scenes.interrupt(play, cast["props"]))
-        await _scene(play, 5, lambda: scenes.stall(play, cast["props"]))
-        await _scene(play, 6, lambda: scenes.crash(play, sup))
-        play.leave()
+async def _with_one_supervisor(run: DemoRun) -> None:
+    async with open_supervisor(agents=[coder(run.tempo), process_agent()]) as sup:
+        run.show_sessions_of(sup)
+        team = await _scene(run, 1, lambda: scenes.spawn(run, sup))
+        await _scene(run, 2, lambda: scenes.queue(run, team["backend"]))
+        await _scene(run, 3, lambda: scenes.steer(run, team["frontend"]))
+        await _scene(run, 4, lambda: scenes.interrupt(run, team["tests"]))
+        await _scene(run, 5, lambda: scenes.stall(run, team["tests"]))
+        await _scene(run, 6, lambda: scenes.crash(run, sup))
+        run.show_no_sessions()
 
 
-async def _scene(play: Play, number: int, work: Callable[[], Awaitable[T]]) -> T:
+async def _scene(run: DemoRun, number: int, work: Callable[[], Awaitable[T]]) -> T:
     word, sentence = SCENES[number - 1]
-    play.stage.scene(number, len(SCENES), word, sentence)
+    run.output.scene(number, len(SCENES), word, sentence)
     answer = await work()
-    await play.breathe()
+    await run.pause()
     return answer

@@ -15,9 +15,9 @@ import trio
 from supervisor.handles.supervisor import Supervisor
 from supervisor.runtime import open as open_supervisor
 
-from .scenes import stagehand
+from .scenes import process_agent
 
-CLERKS = 3
+WRITERS = 3
 WAITING = ("say one", "say two", "say three")
 
 
@@ -25,9 +25,9 @@ async def main(path: str) -> None:
     """Keep sessions busy until killed."""
     async with trio.open_nursery() as nursery:
         await nursery.start(_end_with_parent)
-        async with open_supervisor(path, agents=[stagehand()]) as sup:
-            worker = await sup.create("stagehand", name="worker")
-            receipt = await worker.send("tool sawing 60")
+        async with open_supervisor(path, agents=[process_agent()]) as sup:
+            worker = await sup.create("process-agent", name="worker")
+            receipt = await worker.send("tool build 60")
             waiting = [(await worker.send(text)).input_id for text in WAITING]
             _print_json(
                 worker=worker.id,
@@ -36,17 +36,17 @@ async def main(path: str) -> None:
                 agent_pid=(await worker.info()).pid,
                 acknowledged=[receipt.input_id, *waiting],
             )
-            async with trio.open_nursery() as clerks:
-                for number in range(CLERKS):
-                    clerks.start_soon(_write, sup, f"clerk {number + 1}")
+            async with trio.open_nursery() as writers:
+                for number in range(WRITERS):
+                    writers.start_soon(_write, sup, f"writer {number + 1}")
 
 
 async def _write(sup: Supervisor, name: str) -> None:
-    clerk = await sup.create("echo", name=name)
+    session = await sup.create("echo", name=name)
     for number in range(1, 1_000_000):
-        receipt = await clerk.send(f"note {number}")
+        receipt = await session.send(f"note {number}")
         _print_json(acknowledged=[receipt.input_id])
-        await clerk.result(receipt.input_id)
+        await session.result(receipt.input_id)
 
 
 async def _end_with_parent(*, task_status: trio.TaskStatus[None]) -> None:

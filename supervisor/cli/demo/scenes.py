@@ -1,6 +1,6 @@
 """The scenes with one supervisor, and their agents, which need no model.
 
-Each scene does something and prints the outcome.
+Each scene does something, prints the outcome, and notes the promise that it has tested.
 
 Rule 1: a scene waits for records. What it prints has happened, and figures are measured.
 """
@@ -25,49 +25,49 @@ from supervisor.drivers.turn import Turn
 from supervisor.handles.session import Session
 from supervisor.handles.supervisor import Supervisor
 
-from .stage import Play, followed, wait_for_record
+from .demo_output import DemoRun, followed, wait_for_record
 
-BARS: Final = 12
-HAMMERING: Final = "hammering"
-PAINTING: Final = "painting"
+FILES: Final = 12
+SLOW_TOOL: Final = "pytest"
+QUICK_TOOL: Final = "lint"
 _TOO_LONG_SECONDS: Final = 60.0
 
 
 @attrs.frozen
-class Player:
+class ScriptedCoder:
     """A Python agent that runs one of a few scripts; a tempo below 1 makes it faster."""
 
     tempo: float
 
-    async def play(self, turn: Turn) -> str:
-        """Run the script that the input names: overture, build or dream.
+    async def run(self, turn: Turn) -> str:
+        """Run the script that the input names: rename, check or plan.
 
         Any other input becomes one short tool call.
         """
         match turn.text:
-            case "overture":
-                return await self._overture(turn)
-            case "build":
-                return await self._build(turn)
-            case "dream":
-                return await self._dream(turn)
-            case errand:
-                async with turn.tool(errand):
+            case "rename":
+                return await self._rename(turn)
+            case "check":
+                return await self._check(turn)
+            case "plan":
+                return await self._plan(turn)
+            case command:
+                async with turn.tool(command):
                     await trio.sleep(0.5 * self.tempo)
-                return f"{errand}: done"
+                return f"{command}: done"
 
-    async def _overture(self, turn: Turn) -> str:
+    async def _rename(self, turn: Turn) -> str:
         """Run several tool calls one after the other, and take steering at the end of each."""
-        for bar in range(1, BARS + 1):
-            async with turn.tool(f"bar {bar}"):
+        for number in range(1, FILES + 1):
+            async with turn.tool(f"edit file {number}"):
                 await trio.sleep(0.3 * self.tempo)
-            wishes = turn.steering()
-            if wishes:
+            instructions = turn.steering()
+            if instructions:
                 await trio.sleep(0.3 * self.tempo)
-                return f"{' and '.join(wishes)}, from bar {bar + 1} on"
-        return "as written"
+                return f"{' and '.join(instructions)}, from file {number + 1} on"
+        return "renamed"
 
-    async def _build(self, turn: Turn) -> str:
+    async def _check(self, turn: Turn) -> str:
         """Run two tool calls at once, one of which ends only by an interrupt."""
         done: list[str] = []
 
@@ -77,25 +77,25 @@ class Player:
                 done.append(name)
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(work, HAMMERING, _TOO_LONG_SECONDS)
-            nursery.start_soon(work, PAINTING, 1.5 * self.tempo)
+            nursery.start_soon(work, SLOW_TOOL, _TOO_LONG_SECONDS)
+            nursery.start_soon(work, QUICK_TOOL, 1.5 * self.tempo)
         return " and ".join(done)
 
-    async def _dream(self, turn: Turn) -> str:
+    async def _plan(self, turn: Turn) -> str:
         """Send a few words, then make no progress."""
-        await turn.say("To be, or not to be, that is")
+        await turn.say("First I will look at")
         await trio.sleep_forever()
         return ""
 
 
-def player(tempo: float) -> PythonAgent:
+def coder(tempo: float) -> PythonAgent:
     """Return an agent in this process."""
-    return PythonAgent("player", Player(tempo).play)
+    return PythonAgent("coder", ScriptedCoder(tempo).run)
 
 
-def stagehand() -> AcpAgent:
+def process_agent() -> AcpAgent:
     """Return a scripted ACP agent that runs in its own process."""
-    script = scripted_process("stagehand")
+    script = scripted_process("process-agent")
     return attrs.evolve(script, env={"PYTHONPATH": package_folder()})
 
 
@@ -106,133 +106,169 @@ def package_folder() -> str:
 
 CHILDREN: Final = 3
 SILENCE_SECONDS: Final = 1.0
-ERRANDS: Final = (
-    ("lights", "focus the lamps"),
-    ("sound", "tune the speakers"),
-    ("props", "sharpen the swords"),
+FIRST_COMMANDS: Final = (
+    ("frontend", "npm install"),
+    ("backend", "pip install"),
+    ("tests", "collect tests"),
 )
+QUEUED_COMMANDS: Final = ("add the route", "add its test", "update the docs")
 BACK_OFF_SECONDS: Final = 0.3
 
 
-async def spawn(play: Play, sup: Supervisor) -> dict[str, Session]:
+async def spawn(run: DemoRun, sup: Supervisor) -> dict[str, Session]:
     """Spawn children up to the limit, and one more, which is refused."""
-    director = await sup.create("player", name="director", limits=Limits(max_children=CHILDREN))
-    play.tell("spawn", f"director has started, and may have {CHILDREN} children")
-    cast = {}
-    for name, errand in ERRANDS:
+    lead = await sup.create("coder", name="lead", limits=Limits(max_children=CHILDREN))
+    run.tell("spawn", f"lead has started, and may have {CHILDREN} children")
+    team = {}
+    for name, command in FIRST_COMMANDS:
         # The stall policy is set when a session is created.
-        cast[name] = await director.spawn(
-            "player",
-            errand,
+        team[name] = await lead.spawn(
+            "coder",
+            command,
             name=name,
             quiet_after_seconds=SILENCE_SECONDS / 2,
             stalled_after_seconds=SILENCE_SECONDS,
             on_stall="interrupt",
         )
-        play.tell("spawn", f"{name} is up, below director, and begins to {errand}")
-        await play.breathe_shortly()
+        run.tell("spawn", f"lead has spawned {name}, which runs the tool {command!r}")
+        await run.pause_briefly()
+    kept, figure = False, f"a child beyond {CHILDREN} was admitted"
     try:
-        await director.spawn("player", "fall", name="curtain")
+        await lead.spawn("coder", "write docs", name="docs")
     except SpawnRefused as refused:
-        play.tell(
+        run.tell(
             "spawn",
-            f"curtain is refused: {refused.used:g} of {refused.allowed:g} ({refused.limit});"
+            f"docs is refused: {refused.used:g} of {refused.allowed:g} ({refused.limit});"
             f" hint: {refused.hint}",
             limit=refused.limit,
             used=refused.used,
             allowed=refused.allowed,
         )
-    for child in cast.values():
+        kept = refused.limit == "max_children"
+        figure = f"{refused.used:g} of {refused.allowed:g} children, a fourth refused"
+    for child in team.values():
         await child.wait()
-    return cast
+    run.note_promise("The tree keeps its limits", figure, kept=kept)
+    return team
 
 
-async def queue(play: Play, lights: Session) -> None:
+async def queue(run: DemoRun, backend: Session) -> None:
     """Send three inputs at once: one runs, two are queued, and all three run in order."""
-    receipts = [await lights.send(text) for text in ("dim the house", "warm the left", "spot on")]
-    play.tell("queue", "lights gets three inputs at once; the first begins a turn")
+    receipts = [await backend.send(text) for text in QUEUED_COMMANDS]
+    run.tell("queue", "backend gets three inputs at once; the first begins a turn")
     for receipt in receipts[1:]:
-        play.tell(
+        assert receipt.position is not None
+        run.tell(
             "queue",
-            f"lights is busy: the next is on record, and waits at place {receipt.position}",
+            f"backend is busy: the next is on record, and waits at place {receipt.position + 1}",
             input_id=receipt.input_id,
             position=receipt.position,
         )
-    await play.breathe_shortly()
-    said = [(await lights.result(receipt.input_id)).text for receipt in receipts]
-    play.tell("queue", f"they ran one by one, in their order: {', '.join(said)}")
+    await run.pause_briefly()
+    said = [(await backend.result(receipt.input_id)).text for receipt in receipts]
+    run.tell("queue", f"they ran one by one, in their order: {', '.join(said)}")
+    in_order = sum(
+        answer == f"{text}: done" for answer, text in zip(said, QUEUED_COMMANDS, strict=True)
+    )
+    run.note_promise(
+        "Input for a busy session is queued",
+        f"{in_order} of {len(receipts)} inputs, in order",
+        kept=in_order == len(receipts),
+    )
 
 
-async def steer(play: Play, sound: Session) -> None:
+async def steer(run: DemoRun, frontend: Session) -> None:
     """Steer a running turn, which takes the text at the end of a tool call."""
-    async with followed(sound) as feed:
-        receipt = await sound.send("overture")
+    async with followed(frontend) as feed:
+        receipt = await frontend.send("rename")
         await wait_for_record(feed, "tool_call")
-        play.tell("steer", "sound plays the overture, and is steered to play softer")
-        await play.breathe_shortly()
-        await sound.steer("softer")
+        run.tell("steer", f"frontend edits {FILES} files, and is steered to use camelCase")
+        await run.pause_briefly()
+        began = time.monotonic()
+        await frontend.steer("camelCase")
         taken = await wait_for_record(feed, "steered")
-    play.tell("steer", f"taken in by the turn that runs, at the {taken.body['how']} of a tool call")
-    result = await sound.result(receipt.input_id)
-    play.tell("steer", f"it is still the same turn, and it ended with: {result.text}")
+    seconds = time.monotonic() - began
+    run.tell("steer", f"taken in by the turn that runs, at the {taken.body['how']} of a tool call")
+    result = await frontend.result(receipt.input_id)
+    run.tell("steer", f"it is still the same turn, and it ended with: {result.text}")
+    run.note_promise(
+        "Steering reaches the running turn",
+        f"after {format_duration(seconds)}, in the same turn",
+        kept=taken.turn_id == receipt.turn_id == result.turn_id,
+    )
 
 
-async def interrupt(play: Play, props: Session) -> None:
+async def interrupt(run: DemoRun, tests: Session) -> None:
     """Interrupt one of two tool calls, and nothing else."""
-    async with followed(props) as feed:
-        receipt = await props.send("build")
-        hammering = await wait_for_record(feed, "tool_call", name=HAMMERING)
-        play.tell("interrupt", f"props runs two tool calls: {HAMMERING} and {PAINTING}")
-        await play.breathe_shortly()
-        report = await props.interrupt(ToolCall(hammering.body["call_id"]), reason="too loud")
-    play.tell(
+    async with followed(tests) as feed:
+        receipt = await tests.send("check")
+        slow = await wait_for_record(feed, "tool_call", name=SLOW_TOOL)
+        run.tell("interrupt", f"tests runs two tools at once: {SLOW_TOOL} and {QUICK_TOOL}")
+        await run.pause_briefly()
+        report = await tests.interrupt(ToolCall(slow.body["call_id"]), reason="takes too long")
+    run.tell(
         "interrupt",
-        f"{HAMMERING} alone is interrupted, in {format_duration(report.seconds)}",
+        f"{SLOW_TOOL} alone is interrupted, in {format_duration(report.seconds)}",
         stopped=report.stopped,
         seconds=report.seconds,
     )
-    result = await props.result(receipt.input_id)
-    play.tell("interrupt", f"the turn went on, and what it got done is: {result.text}")
+    result = await tests.result(receipt.input_id)
+    run.tell("interrupt", f"the turn went on, and what it got done is: {result.text}")
+    run.note_promise(
+        "An interrupt ends only what it names",
+        f"{report.stopped} tool call in {format_duration(report.seconds)}, turn {result.outcome}",
+        kept=report.stopped == 1 and (result.outcome, result.text) == ("completed", QUICK_TOOL),
+    )
 
 
-async def stall(play: Play, props: Session) -> None:
+async def stall(run: DemoRun, tests: Session) -> None:
     """Let a turn make no progress until the stall is detected and the policy interrupts it."""
-    async with followed(props) as feed:
-        receipt = await props.send("dream")
+    async with followed(tests) as feed:
+        receipt = await tests.send("plan")
         await wait_for_record(feed, "turn_started")
-        play.tell("stall", "props begins a sentence, and does not end it")
+        run.tell("stall", "tests begins a sentence, and does not end it")
         silent = (await wait_for_record(feed, "stalled")).body
-    play.tell(
+    run.tell(
         "stall",
         f"noticed: no progress for {format_duration(silent['seconds'])}, it waits for its"
         f" {silent['waits_for']}; by its policy the turn is interrupted",
         seconds=silent["seconds"],
         waits_for=silent["waits_for"],
     )
-    result = await props.result(receipt.input_id)
-    badge = (await props.info()).badge
-    play.tell("stall", f"the turn is {result.outcome}, props is {badge}, and the show goes on")
+    result = await tests.result(receipt.input_id)
+    badge = (await tests.info()).badge
+    run.tell("stall", f"the turn is {result.outcome}, tests is {badge}, and the others go on")
+    run.note_promise(
+        "A session that hangs is noticed",
+        f"after {format_duration(silent['seconds'])} of silence",
+        kept=(result.outcome, badge) == ("interrupted", "idle"),
+    )
 
 
-async def crash(play: Play, sup: Supervisor) -> None:
+async def crash(run: DemoRun, sup: Supervisor) -> None:
     """Let an agent process crash in the middle of its turn, and restart it."""
     restart = Restart(backoff_seconds=BACK_OFF_SECONDS)
-    hand = await sup.create("stagehand", name="stagehand", restart=restart)
-    async with followed(hand) as feed:
-        first = (await hand.info()).pid
-        await hand.send(f"say lifting the curtain\nsleep {0.8 * play.tempo:.2f}\ncrash")
-        next_one = await hand.send("say the curtain is up")
-        play.tell("crash", f"stagehand is a process of its own, {first}; one more input waits")
+    session = await sup.create("process-agent", name="migration", restart=restart)
+    async with followed(session) as feed:
+        first = (await session.info()).pid
+        await session.send(f"say copying the tables\nsleep {0.8 * run.tempo:.2f}\ncrash")
+        next_one = await session.send("say the tables are copied")
+        run.tell("crash", f"the agent of migration is process {first}; one more input waits")
         died = await wait_for_record(feed, "agent_restarting")
         began = time.monotonic()
-        play.tell("crash", f"process {first} died in the middle of its turn, which is lost")
+        run.tell("crash", f"process {first} died in the middle of its turn, which is lost")
         back = await wait_for_record(feed, "agent_attached")
     seconds = time.monotonic() - began
-    play.tell(
+    run.tell(
         "recovery",
         f"attempt {died.body['attempt']}: back after {format_duration(seconds)},"
         f" as process {back.body['pid']}",
         seconds=seconds,
     )
-    result = await hand.result(next_one.input_id)
-    play.tell("recovery", f"and what waited in its queue ran: {result.text}")
+    result = await session.result(next_one.input_id)
+    run.tell("recovery", f"and what waited in its queue ran: {result.text}")
+    run.note_promise(
+        "A crashed agent comes back",
+        f"after {format_duration(seconds)}, and its queue ran",
+        kept=result.outcome == "completed",
+    )

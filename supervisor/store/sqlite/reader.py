@@ -33,7 +33,7 @@ from supervisor.store.port import (
 from supervisor.store.running_totals import RunningTotals
 from supervisor.store.threads import StoreThread, TrioThreads
 
-from . import backup, lists, read
+from . import backup, file_check, lists, read
 from .file_check import damage_finding, quick_check
 from .files import TRY_AGAIN, FileIdentity, degraded_error, is_damage, open_reader
 from .lock import are_rows_current
@@ -176,6 +176,9 @@ class SqliteReader:
 
     async def last_position(self) -> int:
         return await self._read(read.last_position)
+
+    async def highest_position(self) -> int:
+        return await self._read(file_check.last_position)
 
     async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
         return await self._read(read.records_of_kinds, kinds)

@@ -55,13 +55,27 @@ class Stopwatch:
         return now - self._began
 
 
-class Stage(Protocol):
+@attrs.frozen
+class PromiseResult:
+    """One promise of Understudy that a scene has tested, and what it has measured."""
+
+    promise: str
+    figure: str
+    kept: bool
+
+    @property
+    def verdict(self) -> str:
+        """The word for the result."""
+        return "kept" if self.kept else "BROKEN"
+
+
+class DemoOutput(Protocol):
     """The output of the demo."""
 
     # How long a scene pauses for viewers; 0 in a pipe.
-    breath_seconds: float
+    pause_seconds: float
 
-    def lit(self) -> AbstractContextManager[object]:
+    def shown(self) -> AbstractContextManager[object]:
         """Show the output during the block."""
 
     def scene(self, number: int, count: int, word: str, sentence: str) -> None:
@@ -76,22 +90,25 @@ class Stage(Protocol):
     def show(self, roots: Sequence[Node], activity: dict[str, str], remark: str) -> None:
         """Show the current sessions; `remark` is shown if there are none."""
 
+    def promises(self, promises: Sequence[PromiseResult]) -> None:
+        """Print the promises, and what was measured of each."""
 
-class _LineStage:
+
+class _LineOutput:
     """Output line by line, which needs no pause and no block."""
 
-    breath_seconds = 0.0
+    pause_seconds = 0.0
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._time = Stopwatch()
 
-    def lit(self) -> AbstractContextManager[object]:
+    def shown(self) -> AbstractContextManager[object]:
         """Do nothing."""
         return nullcontext()
 
 
-class PlainStage(_LineStage):
+class PlainOutput(_LineOutput):
     """Output as plain lines."""
 
     def scene(self, number: int, count: int, word: str, sentence: str) -> None:
@@ -100,7 +117,7 @@ class PlainStage(_LineStage):
         for line in self._lines(f"{number}/{count} {word}: {sentence}"):
             self._screen.line(Cell(line, "bold"))
 
-    def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see Stage
+    def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see DemoOutput
         """Print one event: seconds since the start, its label, and its description."""
         when, label = f"{self._time.seconds():6.2f} s  ", f"{word:<{WORD_WIDTH}} "
         first, *rest = self._lines(sentence, beside=len(when + label))
@@ -111,25 +128,42 @@ class PlainStage(_LineStage):
     def show(self, roots: Sequence[Node], activity: dict[str, str], remark: str) -> None:
         """Do nothing: plain lines cannot show a live tree."""
 
+    def promises(self, promises: Sequence[PromiseResult]) -> None:
+        """Print one line for each promise, with its figure below it on a narrow terminal."""
+        self._screen.line()
+        width = max(len(one.promise) for one in promises)
+        for one in promises:
+            verdict = Cell(f"{one.verdict:<6}", "green" if one.kept else "red")
+            if self._screen.width is None or width + len(one.figure) + 10 <= self._screen.width:
+                self._screen.line(verdict, f"  {one.promise:<{width}}  ", Cell(one.figure, "dim"))
+                continue
+            self._screen.line(verdict, f"  {one.promise}")
+            for line in self._lines(one.figure, beside=8):
+                self._screen.line(" " * 8, Cell(line, "dim"))
+
     def _lines(self, text: str, *, beside: int = 0) -> list[str]:
         """Return one line in a pipe, and wrapped lines on a terminal."""
         width = self._screen.width
         return [text] if width is None else wrap_words(text, width - beside)
 
 
-class JsonStage(_LineStage):
+class JsonOutput(_LineOutput):
     """Output as one JSON object per line."""
 
     def scene(self, number: int, count: int, word: str, sentence: str) -> None:
         """Print the scene."""
         self._put({"scene": number, "of": count, "word": word, "text": sentence})
 
-    def tell(self, word: str, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - see Stage
+    def tell(self, word: str, sentence: str, **facts: Any) -> None:  # noqa: ANN401 - see DemoOutput
         """Print the event with its facts as one JSON object."""
         self._put({"word": word, "text": sentence, **facts})
 
     def show(self, roots: Sequence[Node], activity: dict[str, str], remark: str) -> None:
         """Do nothing: the JSON output has no live tree."""
+
+    def promises(self, promises: Sequence[PromiseResult]) -> None:
+        """Print one JSON object with all promises."""
+        self._put({"promises": [attrs.asdict(one) for one in promises]})
 
     def _put(self, said: dict[str, Any]) -> None:
         self._screen.data({"seconds": round(self._time.seconds(), 3), **said})
@@ -171,46 +205,51 @@ class Activity:
                 calls.clear()
                 self.by_session[session] = "its agent died"
         if calls:
-            self.by_session[session] = f"at work: {', '.join(calls.values())}"
+            self.by_session[session] = f"runs {', '.join(calls.values())}"
 
 
 _LOOK_EVERY_SECONDS: Final = 0.1
 
 
 @attrs.define
-class Play:
-    """State of one run of the demo: the output, the supervisor and the speed."""
+class DemoRun:
+    """State of one run of the demo: the output, the supervisor, the speed and the results."""
 
-    stage: Stage
+    output: DemoOutput
     tempo: float
-    # The supervisor on the stage and its activity; None between two supervisors.
+    # The supervisor whose sessions are shown, and their activity; None between two supervisors.
     sup: Supervisor | None = None
     activity: Activity = attrs.field(factory=Activity)
-    # Shown while the stage is empty.
-    remark: str = "The stage is empty."
-    # Facts of the last line: the proof, once there is one.
+    # Shown while there are no sessions.
+    remark: str = "No sessions yet."
+    promises: list[PromiseResult] = attrs.field(factory=list)
+    # Facts of the last line, known after the kill.
     facts: dict[str, Any] = attrs.field(factory=dict)
 
-    def enter(self, sup: Supervisor) -> None:
+    def show_sessions_of(self, sup: Supervisor) -> None:
         """Show the sessions of this supervisor from now on."""
         self.sup, self.activity = sup, Activity()
         sup.hooks.add("record_written", self.activity.on_record)
 
-    def leave(self) -> None:
+    def show_no_sessions(self) -> None:
         """Show no sessions from now on."""
         self.sup = None
 
+    def note_promise(self, promise: str, figure: str, *, kept: bool) -> None:
+        """Note what a scene has measured of a promise, for the table at the end."""
+        self.promises.append(PromiseResult(promise, figure, kept))
+
     def tell(self, word: str, sentence: str, **facts: object) -> None:
         """Print an event."""
-        self.stage.tell(word, sentence, **facts)
+        self.output.tell(word, sentence, **facts)
 
-    async def breathe(self) -> None:
+    async def pause(self) -> None:
         """Pause, so that viewers can read the last lines."""
-        await trio.sleep(self.stage.breath_seconds)
+        await trio.sleep(self.output.pause_seconds)
 
-    async def breathe_shortly(self) -> None:
+    async def pause_briefly(self) -> None:
         """Pause briefly, so that viewers see an intermediate state."""
-        await trio.sleep(self.stage.breath_seconds / 2)
+        await trio.sleep(self.output.pause_seconds / 2)
 
     async def show(self) -> None:
         """Show the tree periodically until cancelled."""
@@ -222,7 +261,7 @@ class Play:
                     roots = () if sup is None else await sup.tree()
                 except SupervisorError:  # the supervisor has just closed
                     roots = ()
-                self.stage.show(roots, self.activity.by_session, self.remark)
+                self.output.show(roots, self.activity.by_session, self.remark)
 
 
 @asynccontextmanager

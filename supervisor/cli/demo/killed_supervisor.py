@@ -42,7 +42,7 @@ class KilledSupervisor:
 
 
 @attrs.frozen
-class Proof:
+class KillReport:
     """The result of the demo's last scene: acknowledged inputs, and how many the file contains."""
 
     acknowledged: int
@@ -126,7 +126,7 @@ async def _seconds_until_gone(agent: ProcessIdentity | None, killed_at: float) -
     return trio.current_time() - killed_at
 
 
-async def prove(sup: Supervisor, killed: KilledSupervisor) -> Proof:
+async def check_acknowledged(sup: Supervisor, killed: KilledSupervisor) -> KillReport:
     """Look up every acknowledged input, and let the worker continue with its queue."""
     accepted: set[str] = set()
     cursor: str | None = None
@@ -146,7 +146,7 @@ async def prove(sup: Supervisor, killed: KilledSupervisor) -> Proof:
         if record.kind == "turn_ended"
     ]
     missing = killed.acknowledged - accepted
-    return Proof(
+    return KillReport(
         acknowledged=len(killed.acknowledged),
         found=len(killed.acknowledged & accepted),
         missing=tuple(sorted(missing)),

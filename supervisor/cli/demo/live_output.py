@@ -16,12 +16,12 @@ from rich.text import Text
 from supervisor.cli.text_format import BADGE_STYLES
 from supervisor.core.text import one_line
 
-from .stage import WORD_WIDTH, WORDS, Stopwatch
+from .demo_output import WORD_WIDTH, WORDS, PromiseResult, Stopwatch
 
 if TYPE_CHECKING:
     from supervisor.core.info import Node
 
-_BREATH_SECONDS: Final = 0.5
+PAUSE_SECONDS: Final = 0.5
 _NAME_WIDTH: Final = 22
 _MAX_WIDTH: Final = 100
 # Room for the `^C` of the user: on a line of its own it would shift what is drawn next down by one
@@ -38,12 +38,13 @@ _SIGNS: Final = {
 }
 
 
-class LiveStage:
-    """A stage drawn with rich, without a refresh thread: the caller decides when to draw."""
+class LiveOutput:
+    """Output drawn with rich, without a refresh thread: the caller decides when to draw."""
 
-    breath_seconds = _BREATH_SECONDS
-
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(
+        self, console: Console | None = None, *, pause_seconds: float = PAUSE_SECONDS
+    ) -> None:
+        self.pause_seconds = pause_seconds
         self._console = console or Console(highlight=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False)
         self._time = Stopwatch()
@@ -52,7 +53,7 @@ class LiveStage:
         self._activity: dict[str, str] = {}
         self._remark = ""
 
-    def lit(self) -> AbstractContextManager[object]:
+    def shown(self) -> AbstractContextManager[object]:
         """Show the tree at the bottom during the block; the last state stays."""
         return self._live
 
@@ -66,7 +67,7 @@ class LiveStage:
         self._console.print(headline)
         self._draw()
 
-    def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see Stage
+    def tell(self, word: str, sentence: str, **_: Any) -> None:  # noqa: ANN401 - see DemoOutput
         """Print one event: seconds since the start, its label, and its description."""
         line = Table.grid(padding=(0, 1))
         line.add_column(width=7, justify="right", style="dim")
@@ -81,7 +82,21 @@ class LiveStage:
         self._roots, self._activity, self._remark = roots, activity, remark
         self._draw()
 
+    def promises(self, promises: Sequence[PromiseResult]) -> None:
+        """Print a table of the promises in place of the tree."""
+        table = Table.grid(padding=(0, 2))
+        for one in promises:
+            style = "bold green" if one.kept else "bold red"
+            table.add_row(Text(one.verdict, style), one.promise, Text(one.figure, "dim"))
+        self._live.update(Text(), refresh=True)
+        self._live.stop()
+        self._console.print()
+        self._console.print(table)
+        self._console.print()
+
     def _draw(self) -> None:
+        if not self._live.is_started:
+            return  # the table of promises has replaced the tree
         number, count, word = self._scene
         steps = "●" * number + "○" * (count - number)
         lines = [line for root in self._roots for line in self._branch(root, "", "")]
