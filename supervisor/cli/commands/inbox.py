@@ -12,7 +12,7 @@ from supervisor.cli.async_runner import run_async, run_reading
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import open_target
-from supervisor.cli.text_format import Cell, format_age
+from supervisor.cli.text_format import Cell, format_age, format_duration
 from supervisor.core.text import one_line
 
 if TYPE_CHECKING:
@@ -42,12 +42,19 @@ async def _inbox(screen: Screen) -> None:
     now = time.time()
     for one in requests:
         about = f"  {one.session_id}  {one_line(one.tool)}  {format_age(now - one.asked_at)}"
-        screen.line(Cell(one.id, "bold"), Cell(about, "dim"))
+        screen.line(Cell(one.id, "bold"), Cell(about, "dim"), _time_left(one, now))
         screen.line("    ", one_line(one.question))
         if one.input:
             screen.line("    ", request_input_text(one))
         screen.line("    ", Cell(", ".join(one.options), "dim"))
     screen.note("Decide with `understudy answer REQUEST DECISION`.")
+
+
+def _time_left(request: PermissionRequest, now: float) -> Cell:
+    if request.expires_at is None:
+        return Cell("")
+    left = format_duration(request.expires_at - now)
+    return Cell(f"  rejected in {left} if nobody answers", "yellow")
 
 
 def request_input_text(request: PermissionRequest) -> str:
