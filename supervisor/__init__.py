@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .client.session import RemoteSession
     from .client.supervisor import RemoteSupervisor
     from .client.transport import AnswerLost, DaemonBusy, NoDaemon
+    from .client.watch import RemoteSessionFeed
     from .config import Settings
     from .core.creation import Message
     from .core.errors import (
@@ -88,6 +89,17 @@ if TYPE_CHECKING:
     from .drivers.turn import Call, Turn
     from .handles.child import Child
     from .handles.session import Session
+    from .handles.session_feed import SessionFeed
+    from .handles.session_rows import (
+        RequestClosed,
+        RequestOpened,
+        SessionGone,
+        SessionRow,
+        Snapshot,
+        StoreChanged,
+        TightestBudget,
+        WatchItem,
+    )
     from .handles.shapes import Input, InputState, Options, Page, TurnRecords, Waits, Why
     from .handles.supervisor import Supervisor
     from .handles.views import Stats
@@ -118,6 +130,7 @@ _MODULES: Final = {
         "RemoteGlobalFeed",
         "RemoteWatcher",
     ),
+    "client.watch": ("RemoteSessionFeed",),
     "client.session": ("RemoteSession",),
     "client.supervisor": ("RemoteSupervisor",),
     "config": ("Settings",),
@@ -228,6 +241,17 @@ _MODULES: Final = {
         "Waits",
         "Why",
     ),
+    "handles.session_feed": ("SessionFeed",),
+    "handles.session_rows": (
+        "RequestClosed",
+        "RequestOpened",
+        "SessionGone",
+        "SessionRow",
+        "Snapshot",
+        "StoreChanged",
+        "TightestBudget",
+        "WatchItem",
+    ),
     "handles.supervisor": ("Supervisor",),
     "handles.views": ("Stats",),
     "runtime": (
@@ -330,25 +354,33 @@ __all__ = [
     "Reloaded",
     "RemoteGlobalFeed",
     "RemoteSession",
+    "RemoteSessionFeed",
     "RemoteSupervisor",
     "RemoteWatcher",
     "RepairRefused",
     "RepairReport",
+    "RequestClosed",
     "RequestId",
+    "RequestOpened",
     "Reset",
     "Restart",
     "Scope",
     "SearchHit",
     "Session",
+    "SessionFeed",
+    "SessionGone",
     "SessionId",
     "SessionKey",
     "SessionNotActive",
     "SessionNotFound",
+    "SessionRow",
     "Settings",
+    "Snapshot",
     "SpawnRefused",
     "Spending",
     "Stats",
     "Stop",
+    "StoreChanged",
     "StoreDegraded",
     "StoreFinding",
     "StoreLocked",
@@ -356,6 +388,7 @@ __all__ = [
     "StoreTooNew",
     "Supervisor",
     "SupervisorError",
+    "TightestBudget",
     "ToolCall",
     "Turn",
     "TurnId",
@@ -365,6 +398,7 @@ __all__ = [
     "TurnScope",
     "Usage",
     "Waits",
+    "WatchItem",
     "Watcher",
     "WhenBusy",
     "Why",

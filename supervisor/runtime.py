@@ -26,6 +26,7 @@ from .drivers.runtime import DriverRuntime
 from .drivers.watchdog import uses_real_clock, watch_event_loop
 from .handles.arguments import check_path
 from .handles.child import Child
+from .handles.live_rows import LiveRows
 from .handles.parts import Parts
 from .handles.session import Session
 from .handles.supervisor import Supervisor
@@ -228,6 +229,7 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
         repair,
         hooks,
         interrupter,
+        LiveRows(services, registry, admission),
     )
     # The store and the drivers exist before the parts that they call.
     services.health.set_on_change(partial(on_health_change, services, router.order_postponed_stops))

@@ -61,6 +61,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "decision": "Decision: one of the options of the request.",
     # Reading.
     "after": "Number after which to start.",
+    "sessions": "Ids of at most 16 sessions, separated by commas, whose records are wanted.",
     "follow": "True: keep the stream open after a stop, in case the session is resumed.",
     "limit": "Maximum number of items.",
     "cursor": "The `next` of the previous page.",
@@ -203,6 +204,19 @@ _FIELDS: Final[Mapping[str, str]] = {
     "records": "The records of the turn, in order.",
     "snippet": "The text around the found words.",
     "steered": "Whether the message was steered into a running turn.",
+    # Event streams.
+    "part": "Which text of the turn it belongs to; the record that closes it has the same part.",
+    "offset": "Where it begins in that text, in characters.",
+    "first": "First missing number.",
+    "last": "Last missing number.",
+    "waiting_since": "Since when it waits, in seconds since 1970; null: it waits for nothing.",
+    "turn_started_at": "When the running turn began, in seconds since 1970.",
+    "last_text": "Last line that the agent said, at most 200 characters.",
+    "budget": "The budget of which the largest share is used, on the path to the root.",
+    "rows": "The sessions that are not stopped, and the stopped ones to look at.",
+    "requests": "Pending permission requests, oldest first.",
+    "daemon_started_at": "When the daemon started, in seconds since 1970.",
+    "is_reset": "True: the position asked for is beyond the last one; read named sessions again.",
     # Permissions.
     "PermissionRequest.id": "Id of the request.",
     "PermissionRule.id": "Id of the rule.",

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from .feed import RemoteGlobalFeed
     from .session import RemoteSession
+    from .watch import RemoteSessionFeed
 
 T = TypeVar("T")
 # The daemon's limit for one page.
@@ -311,6 +312,26 @@ class RemoteSupervisor:
         from .feed import RemoteGlobalFeed, open_feed  # noqa: PLC0415 - it needs trio
 
         return open_feed(RemoteGlobalFeed(self._transport, "v1/stream", {"after": after}))
+
+    def watch_sessions(
+        self, sessions: Sequence[str] = (), after: int = 0
+    ) -> AbstractAsyncContextManager[RemoteSessionFeed]:
+        """Watch the rows of all sessions, and the records of at most 16 named ones.
+
+        See `supervisor.Supervisor.watch_sessions`. After a restart of the daemon the feed continues
+        with a new `Snapshot`.
+        """
+        from supervisor.handles.session_rows import (  # noqa: PLC0415 - rarely needed
+            check_named,
+            check_position,
+        )
+
+        from .feed import open_feed  # noqa: PLC0415 - it needs an event loop
+        from .watch import RemoteSessionFeed  # noqa: PLC0415 - as above
+
+        named = check_named(sessions)
+        check_position(after)
+        return open_feed(RemoteSessionFeed(self._transport, named, after))
 
     async def reload(self) -> Reloaded:
         """Reload the daemon's configuration and return the changes."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from supervisor.core.errors import ConfigError, SessionNotFound, short_repr
+from supervisor.core.errors import SessionNotFound
 from supervisor.core.ids import parse_session_id
 from supervisor.core.info import Badge, Info, Node
 from supervisor.core.state import Phase
@@ -18,6 +18,8 @@ from supervisor.sessions.refusals import session_not_found
 from .arguments import decode_cursor, encode_cursor
 from .parts import Parts
 from .session import Session
+from .session_feed import SessionFeed
+from .session_rows import check_named, check_position
 from .shapes import Page
 from .views import Stats, build_tree, collect_stats, list_page, make_filter
 
@@ -155,8 +157,7 @@ class SessionQueries:
 
         Raise `ConfigError` if `after` is not a whole number from 0.
         """
-        if isinstance(after, bool) or not isinstance(after, int) or after < 0:
-            raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")
+        check_position(after)
         parts = self._parts
         parts.services.refuse_if_closed()
         store = parts.services.store
@@ -171,3 +172,26 @@ class SessionQueries:
             yield reader
         finally:
             self._services.feeds.remove(reader)
+
+    @asynccontextmanager
+    async def watch_sessions(
+        self, sessions: Sequence[str] = (), after: int = 0
+    ) -> AsyncIterator[SessionFeed]:
+        """Open a feed of the rows of all sessions, and of the records of the named ones.
+
+        `async for` over the feed yields a `Snapshot` first, then each `SessionRow` that changed (at
+        most four times a second), `SessionGone`, `RequestOpened`, `RequestClosed`, `StoreChanged`,
+        and the records after position `after` and the deltas of the sessions that `sessions` names,
+        at most 16. `feed.position` is where a new feed over the same sessions continues. Leaving
+        the block closes the feed. Raise `SessionNotFound` for an unknown session, and `ConfigError`
+        for another invalid argument.
+        """
+        named = check_named(sessions)
+        check_position(after)
+        self._services.refuse_if_closed()
+        feed = SessionFeed(self._parts, named)
+        try:
+            await feed.open(after)
+            yield feed
+        finally:
+            feed.close()

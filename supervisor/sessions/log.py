@@ -37,6 +37,7 @@ from .turn_buffer import (
     json_size,
     record_size,
     split_text,
+    text_pieces,
     utf8_size,
 )
 
@@ -331,6 +332,10 @@ class Log:
             return None
         text = "".join(part.pieces)
         return Delta(self._session_id, part.turn, part.kind, part.part_name, 0, text)
+
+    def unpublished_text(self) -> list[tuple[str, bool]]:
+        """Return the pieces of the agent's text that no published record has; see `text_pieces`."""
+        return text_pieces(self._pending or (), self._part)
 
     @property
     def has_output(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 import orjson
@@ -16,6 +17,7 @@ from supervisor.core.state import Phase, SessionState
 from supervisor.core.totals import Totals
 
 from .codec import decode, decode_record
+from .feed_reads import SEARCHED_RECORDS, joined_text
 from .filters import RecoveredRows, matches
 from .port import (
     NO_FILTER,
@@ -152,6 +154,40 @@ class MemoryReader:
         """Return the last position before the first record of an incomplete session."""
         begun = min((data.positions[0] for data in self._incomplete.values()), default=None)
         return len(self._records) if begun is None else begun - 1
+
+    async def records_by_position(
+        self, after: Mapping[SessionId, int], *, limit: int
+    ) -> list[tuple[int, Record]]:
+        await trio.lowlevel.checkpoint()
+        positions = sorted(
+            position
+            for session_id, seq in after.items()
+            if (data := self._sessions.get(session_id)) is not None
+            for position in data.positions[seq : seq + limit]
+        )
+        kept = ((position, self._records[position - 1]) for position in positions[:limit])
+        return [(position, decode_record(one)) for position, one in kept if one is not None]
+
+    async def numbers_at(
+        self, position: int, session_ids: Collection[SessionId]
+    ) -> dict[SessionId, int]:
+        await trio.lowlevel.checkpoint()
+        known = {one: self._sessions.get(one) for one in session_ids}
+        return {
+            one: 0 if data is None else bisect_right(data.positions, position)
+            for one, data in known.items()
+        }
+
+    async def latest_texts(self, session_ids: Collection[SessionId]) -> dict[SessionId, str]:
+        texts: dict[SessionId, str] = {}
+        for session_id in session_ids:
+            data = self._sessions.get(session_id)
+            seq = 0 if data is None else len(data.positions)
+            last = await self.records(session_id, after=max(0, seq - SEARCHED_RECORDS))
+            said = joined_text(one for one in reversed(last) if one.kind == "agent_text")
+            if said:
+                texts[session_id] = said
+        return texts
 
     async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
         found: list[Record] = []

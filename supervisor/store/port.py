@@ -23,12 +23,15 @@ from supervisor.core.state import Phase, SessionState
 from supervisor.core.steady_time import ClockReading
 from supervisor.core.totals import Totals
 
+from .feed_reads import FeedReads
+
 
 @attrs.frozen(kw_only=True)
 class Filter:
     """Filter of a list: every field that is not None must match.
 
-    `text` matches a part of the name, title or key, ignoring case.
+    `text` matches a part of the name, title or key, ignoring case. `attention` is whether something
+    that a person should look at is kept in the row.
     """
 
     agent: str | None = None
@@ -46,6 +49,7 @@ class Filter:
     created_before: float | None = None
     updated_after: float | None = None
     updated_before: float | None = None
+    attention: bool | None = None
 
 
 NO_FILTER: Final = Filter()
@@ -206,7 +210,7 @@ def is_of_work(record: AnyRecord, turn: TurnId | None, call: CallId | None) -> b
     return call is None or (record.kind == "tool_call" and record.body["call_id"] == call)
 
 
-class Store(Protocol):
+class Store(FeedReads, Protocol):
     """Rows, records and stored replies.
 
     Only the writer calls the writing methods, one call at a time. Any task may read, and sees

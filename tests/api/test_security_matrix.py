@@ -34,7 +34,8 @@ def reloading(sup: Any = None) -> Operation:  # noqa: ANN401 - a supervisor; non
 SPEC = orjson.loads(openapi_document((*OPERATIONS, reloading()), version="0"))
 ROUTES = [(method.upper(), path) for path, item in SPEC["paths"].items() for method in item]
 WITH_BODY = [(method, path) for method, path in ROUTES if method in ("POST", "PATCH")]
-WITHOUT_BODY = [one for one in ROUTES if one not in WITH_BODY and "stream" not in one[1]]
+STREAMS = ("stream", "/v1/watch")
+WITHOUT_BODY = [one for one in ROUTES if one not in WITH_BODY and not one[1].endswith(STREAMS)]
 WITH_IDS = [(method, path) for method, path in ROUTES if "{" in path]
 
 SECRET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"  # noqa: S105 - of no gate but this

@@ -44,7 +44,7 @@ SELECT_STORED: Final = """
 """
 # The body is read as bytes: it is large, so the likeliest to be damaged, and a body that is not
 # valid UTF-8 is then an error of that record alone.
-_RECORD_COLUMNS: Final = "session_id, seq, at, turn_id, kind, CAST(body AS BLOB)"
+RECORD_COLUMNS: Final = "session_id, seq, at, turn_id, kind, CAST(body AS BLOB)"
 
 _TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
@@ -117,14 +117,14 @@ def records(
     """Return the records after a number; see `port.Store.records`."""
     found = connection.execute(
         f"""
-        SELECT {_RECORD_COLUMNS} FROM records
+        SELECT {RECORD_COLUMNS} FROM records
         WHERE session_id = ?1 AND seq > ?2 AND (?4 IS NULL OR turn_id = ?4) AND {IS_COMPLETE}
         ORDER BY seq LIMIT ?3
         """,
         (session_id, after, _NO_LIMIT if limit is None else limit, turn),
     )
     # The records of one turn are for display: damaged ones are left out, not raised.
-    return [_to_record(one) for one in found] if turn is None else _readable_records(found)
+    return [to_record(one) for one in found] if turn is None else readable_records(found)
 
 
 def ran(
@@ -163,12 +163,12 @@ def records_of_input(
     kinds = ", ".join(f"'{kind}'" for kind in sorted(INPUT_HISTORY_KINDS))
     found = connection.execute(
         f"""
-        SELECT {_RECORD_COLUMNS} FROM records
+        SELECT {RECORD_COLUMNS} FROM records
         WHERE session_id = ? AND seq >= ? AND kind IN ({kinds}) ORDER BY seq
         """,
         (session_id, accepted),
     )
-    return input_history(input_id, (_to_record(one) for one in found))
+    return input_history(input_id, (to_record(one) for one in found))
 
 
 def all_records(
@@ -177,13 +177,13 @@ def all_records(
     """Return the records of all sessions after a position; see `port.Store.all_records`."""
     found = connection.execute(
         f"""
-        SELECT {_RECORD_COLUMNS}, position FROM records
+        SELECT {RECORD_COLUMNS}, position FROM records
         WHERE position > ? AND {IS_COMPLETE} AND position < {_FIRST_HIDDEN_POSITION}
         ORDER BY position LIMIT ?
         """,
         (after, _NO_LIMIT if limit is None else limit),
     )
-    return [(one[6], _to_record(one)) for one in found]
+    return [(one[6], to_record(one)) for one in found]
 
 
 def last_position(connection: sqlite3.Connection) -> int:
@@ -203,14 +203,15 @@ def records_of_kinds(connection: sqlite3.Connection, kinds: Collection[str]) -> 
     wanted = ", ".join(f"'{kind}'" for kind in sorted(kinds) if kind.isidentifier())
     found = connection.execute(
         f"""
-        SELECT {_RECORD_COLUMNS} FROM records WHERE kind IN ({wanted}) AND {IS_COMPLETE}
+        SELECT {RECORD_COLUMNS} FROM records WHERE kind IN ({wanted}) AND {IS_COMPLETE}
         ORDER BY session_id, seq
         """
     )
-    return _readable_records(found)
+    return readable_records(found)
 
 
-def _to_record(found: Sequence[Any]) -> Record:
+def to_record(found: Sequence[Any]) -> Record:
+    """Return the record of a row of `RECORD_COLUMNS`; raise NotStorable if it is damaged."""
     session_id, seq, at, turn_id, kind, body = found[:6]
     try:
         if type(seq) is not int or type(at) is not float:
@@ -225,12 +226,12 @@ def _to_record(found: Sequence[Any]) -> Record:
         ) from error
 
 
-def _readable_records(found: Iterable[Sequence[Any]]) -> list[Record]:
+def readable_records(found: Iterable[Sequence[Any]]) -> list[Record]:
     """Return the records that can be read; log the others."""
     records: list[Record] = []
     for one in found:
         try:
-            records.append(_to_record(one))
+            records.append(to_record(one))
         except NotStorable as error:
             logger.error("%s", error)  # noqa: TRY400 - no traceback needed; it quotes no content
     return records

@@ -33,7 +33,7 @@ from supervisor.store.port import (
 from supervisor.store.running_totals import RunningTotals
 from supervisor.store.threads import StoreThread, TrioThreads
 
-from . import backup, file_check, lists, read
+from . import backup, feed_reads, file_check, lists, read
 from .file_check import damage_finding, quick_check
 from .files import TRY_AGAIN, FileIdentity, degraded_error, is_damage, open_reader
 from .lock import are_rows_current
@@ -179,6 +179,19 @@ class SqliteReader:
 
     async def highest_position(self) -> int:
         return await self._read(file_check.last_position)
+
+    async def records_by_position(
+        self, after: Mapping[SessionId, int], *, limit: int
+    ) -> list[tuple[int, Record]]:
+        return await self._read(feed_reads.records_by_position, after, limit)
+
+    async def numbers_at(
+        self, position: int, session_ids: Collection[SessionId]
+    ) -> dict[SessionId, int]:
+        return await self._read(feed_reads.numbers_at, position, session_ids)
+
+    async def latest_texts(self, session_ids: Collection[SessionId]) -> dict[SessionId, str]:
+        return await self._read(feed_reads.latest_texts, session_ids)
 
     async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
         return await self._read(read.records_of_kinds, kinds)
