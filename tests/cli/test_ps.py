@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -75,7 +76,7 @@ def test_a_seen_failure_still_shows_its_outcome(mixed: Path) -> None:
     assert state_cell(info).text == "stopped, failed"
 
 
-def _fields(path: Path) -> dict[str, object]:
+def _fields(path: Path) -> dict[str, Any]:
     async def read() -> Info:
         async with supervisor.open(path) as sup:
             (info,) = (await sup.list(text="broken")).items
