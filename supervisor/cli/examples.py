@@ -18,6 +18,7 @@ EXAMPLES: Final = {
         "understudy ps",
         "understudy ps --all --agent claude",
         "understudy ps --badge waiting-for-you --json",
+        'understudy stop "$(understudy ps -q --text builder)"',
     ),
     "tree": ("understudy tree", "understudy tree builder"),
     "top": ("understudy top", "understudy top --every 0.5"),
