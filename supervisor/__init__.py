@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from .client.transport import AnswerLost, DaemonBusy, NoDaemon
     from .client.watch import RemoteSessionFeed
     from .config import Settings
+    from .core.agent_list import ListedAgent, ListedCapabilities
     from .core.creation import Message
     from .core.errors import (
         AgentStartFailed,
         AgentUnknown,
+        AmbiguousId,
         BudgetSpent,
         ConfigError,
         Fenced,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
         InvalidDecision,
         InvalidKey,
         KeyTaken,
+        NameTaken,
         NotRunning,
         NotStorable,
         OutputTooLarge,
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
     from .core.info import Badge, Info, Need, Node, need_of
     from .core.limits import Ladder, Limits, Restart
+    from .core.match import Match
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
     from .core.records import Delta, Gap, Item, Record, Reset
@@ -134,10 +138,12 @@ _MODULES: Final = {
     "client.session": ("RemoteSession",),
     "client.supervisor": ("RemoteSupervisor",),
     "config": ("Settings",),
+    "core.agent_list": ("ListedAgent", "ListedCapabilities"),
     "core.creation": ("Message",),
     "core.errors": (
         "AgentStartFailed",
         "AgentUnknown",
+        "AmbiguousId",
         "BudgetSpent",
         "ConfigError",
         "Fenced",
@@ -148,6 +154,7 @@ _MODULES: Final = {
         "InvalidDecision",
         "InvalidKey",
         "KeyTaken",
+        "NameTaken",
         "NotRunning",
         "NotStorable",
         "OutputTooLarge",
@@ -182,6 +189,7 @@ _MODULES: Final = {
         "need_of",
     ),
     "core.limits": ("Ladder", "Limits", "Restart"),
+    "core.match": ("Match",),
     "core.permissions": ("Permissions",),
     "core.receipts": ("InterruptReport", "Receipt", "TurnResult"),
     "core.records": (
@@ -288,6 +296,7 @@ __all__ = [
     "AgentKind",
     "AgentStartFailed",
     "AgentUnknown",
+    "AmbiguousId",
     "AnswerLost",
     "Attention",
     "Badge",
@@ -328,7 +337,11 @@ __all__ = [
     "Ladder",
     "LastOutcome",
     "Limits",
+    "ListedAgent",
+    "ListedCapabilities",
+    "Match",
     "Message",
+    "NameTaken",
     "Need",
     "News",
     "NoDaemon",

@@ -18,6 +18,8 @@ from supervisor.core.facts import AnyRecord
 from supervisor.core.frozen_struct import FrozenStruct
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.info import Badge
+from supervisor.core.match import IdKind, Place
+from supervisor.core.names import ROOT_SCOPE
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.steady_time import ClockReading
@@ -123,12 +125,15 @@ class Stored:
 class SuspendedRow(NamedTuple):
     """A suspended or stopped session without live descendants: the fields that start-up needs.
 
-    `key` is None also for an archived session, which no longer holds its key.
+    `key` is None also for an archived session, which no longer holds its key. `name` is the name
+    that it holds, in the scope of `core.names.name_scope`.
     """
 
     id: SessionId
     is_stopped: bool
     key: str | None
+    name: str | None = None
+    name_scope: str = ROOT_SCOPE
 
 
 class StartupRows(NamedTuple):
@@ -368,6 +373,29 @@ class Store(FeedReads, Protocol):
         """Return the sessions whose rows cannot be decoded, in creation order.
 
         `known_readable` names sessions that the caller has just decoded; their rows are skipped.
+        """
+
+    async def find_ids(
+        self,
+        kind: IdKind,
+        text: str,
+        place: Place,
+        *,
+        session_id: SessionId | None = None,
+        limit: int = 20,
+    ) -> list[tuple[str, SessionId]]:
+        """Return the ids of a kind of which the text is a part, in order, each with its session.
+
+        With `session_id`, only those of that session. Ids of calls are found only there, and ids of
+        requests never. The records of a session are read only for its calls, or for an end.
+        """
+
+    async def sessions_named(
+        self, name: str, *, root: SessionId | None = None, limit: int = 20
+    ) -> list[Stored]:
+        """Return the sessions with exactly this name, unarchived ones first, then the newest first.
+
+        With `root`, only those of the tree of that root. A damaged row is left out.
         """
 
     async def totals(self) -> Totals:

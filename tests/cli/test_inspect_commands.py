@@ -1,5 +1,6 @@
 """Commands that read a store file: output for people and for programs."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_tree_shows_children_below_their_parents(call: Caller, kept: Kept) -> No
 
 
 def test_tree_shows_the_subtree_of_one_session(call: Caller, kept: Kept) -> None:
-    (root,) = call("tree", "parent", "--state", kept.path, "--json").json
+    (root,) = call("tree", "parent", "--state", kept.path, "--json").json["items"]
 
     assert [child["id"] for child in root["children"]] == [kept.child]
 
@@ -112,12 +113,39 @@ def test_a_session_is_found_by_id_part_name_or_key(by: str, call: Caller, kept: 
     assert found.json["id"] == kept.anna
 
 
-def test_an_ambiguous_id_is_refused_with_the_matches(call: Caller, kept: Kept) -> None:
-    shown = call("show", "s_", "--state", kept.path)
+@pytest.fixture
+def twins(tmp_path: Path) -> Path:
+    """A file with two trees, in each of which a child is called `tests`."""
+    path = tmp_path / "twins.db"
 
-    assert shown.code == 3
-    assert "matches 4 sessions" in shown.err
-    assert kept.anna in shown.err
+    async def fill() -> None:
+        async with supervisor.open(path) as sup:
+            for name in ("left", "right"):
+                root = await sup.create("echo", name=name)
+                await (await root.spawn("echo", "hi", name="tests")).wait()
+
+    trio.run(fill)
+    return path
+
+
+def test_an_ambiguous_name_is_wrong_usage_and_lists_the_candidates(
+    call: Caller, twins: Path
+) -> None:
+    shown = call("show", "tests", "--state", twins, "--json")
+
+    assert shown.code == 2
+    error = json.loads(shown.err)["error"]
+    assert error["code"] == "ambiguous_id"
+    assert [one["name"] for one in error["candidates"]] == ["tests", "tests"]
+
+
+def test_a_path_of_names_tells_children_apart(call: Caller, twins: Path) -> None:
+    left = call("show", "left", "--state", twins, "--json").json
+    child = call("show", "left/tests", "--state", twins, "--json").json
+
+    assert (child["name"], child["parent"]) == ("tests", left["id"])
+    assert call("show", f"{left['id']}/tests", "--state", twins, "--json").json == child
+    assert call("show", "left/nobody", "--state", twins).code == 3
 
 
 def test_an_unknown_name_exits_with_not_found(call: Caller, kept: Kept) -> None:

@@ -32,6 +32,10 @@ CALLS = {
     "interrupt": ["bob"],
     "spawn": ["bob", "echo", "hello"],
     "inputs": ["bob"],
+    "set": ["bob", "--title", "text"],
+    "rules": ["ls", "bob"],
+    "usage": [],
+    "wait": ["carol"],
     "stop": ["bob"],
     "resume": ["carol"],
     "fork": ["bob"],
@@ -47,6 +51,8 @@ CALLS = {
     "cleanup": [],
     "agents": [],
     "config": [],
+    "hosts": [],
+    "down": [],
     "doctor": [],
     "completion": ["zsh"],
     "version": [],
@@ -59,6 +65,9 @@ ELSEWHERE = {
     "watch": "test_daemon",
     "serve": "test_daemon",
     "reload": "test_daemon",
+    "status": "test_daemon_life",
+    "logs": "test_daemon_life",
+    "service": "test_systemd_unit",
 }
 # Calls that each command refuses: wrong arguments, or an unknown session.
 REFUSED = {

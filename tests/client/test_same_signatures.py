@@ -129,7 +129,7 @@ def told(error: SupervisorError) -> dict[str, str]:
     return {
         "class": type(error).__name__,
         "code": error.code,
-        "words": re.sub(r"\b[a-z]+_[a-z0-9]{6,}_\d+\b", "ID", str(error.args[0])),
+        "words": re.sub(r"\b(?:s|in|turn|call|req)_[a-z0-9]{12}\b", "ID", str(error.args[0])),
         "hint": error.hint,
     }
 

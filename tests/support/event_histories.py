@@ -251,6 +251,7 @@ class Chance:
 
     def _DetailsChanged(self, _: SessionState) -> dict[str, Any]:
         return {
+            "name": self.one_of(None, "a name"),
             "title": self.one_of(None, "a title"),
             "tags": self.one_of(None, ("a", "b")),
             "custom": self.one_of(None, {"k": "v"}),

@@ -177,7 +177,7 @@ def why(*, session: str, as_json: bool) -> int:
 
 
 async def _why(screen: Screen, session: str) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, access="read") as sup:
         answer = await (await find_session(sup, session)).why()
     if screen.as_json:
         screen.data(answer)

@@ -54,7 +54,7 @@ def top(*, every: float, as_json: bool) -> int:
 
 
 async def _top(screen: Screen, every: float) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, start=True) as sup:
         if screen.is_ansi_terminal and not screen.as_json and sys.stdin.isatty():
             await _run_live(sup, every)
         else:

@@ -50,7 +50,7 @@ _TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
 _NO_LIMIT: Final = -1
 # Condition on records: those of a session that is only partly stored are hidden.
-_CALL_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.call_id' END"
+CALL_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.call_id' END"
 IS_COMPLETE: Final = "session_id NOT IN (SELECT session_id FROM unfinished)"
 
 _MAX_POSITION: Final = 2**63 - 1
@@ -64,6 +64,10 @@ _CACHED_ROWS: Final = 1_000
 _MAX_CACHED_ROW_BYTES: Final = 4_096
 # The first version of files with the column `resting`.
 _FIRST_VERSION_WITH_RESTING: Final = 2
+_FIRST_VERSION_WITH_NAME: Final = 7
+# Not `name_scope`: a name that was doubled before version 7 has a scope of its own there.
+_NAME_SQL: Final = "name, CASE WHEN parent IS NULL THEN '' ELSE root END"
+_NO_NAME_SQL: Final = "NULL, ''"
 
 
 def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | None:
@@ -136,7 +140,7 @@ def ran(
         SELECT EXISTS (
             SELECT 1 FROM records
             WHERE session_id = ?1 AND (?2 IS NULL OR turn_id = ?2) AND {IS_COMPLETE}
-            AND (?3 IS NULL OR (kind = 'tool_call' AND {_CALL_ID_SQL} = ?3))
+            AND (?3 IS NULL OR (kind = 'tool_call' AND {CALL_ID_SQL} = ?3))
         )
         """,
         (session_id, turn, call),
@@ -286,7 +290,8 @@ def startup_rows(connection: sqlite3.Connection, named: set[SessionId]) -> Start
     """Return all sessions as start-up needs them; see `port.Store.startup_rows`."""
     # A read-only store may be of a version without the column `resting`.
     is_resting = _IS_RESTING if version_of(connection) >= _FIRST_VERSION_WITH_RESTING else "FALSE"
-    resting = f"SELECT id, phase = 'stopped', {_key_sql(connection)} FROM sessions"
+    name = _NAME_SQL if version_of(connection) >= _FIRST_VERSION_WITH_NAME else _NO_NAME_SQL
+    resting = f"SELECT id, phase = 'stopped', {_key_sql(connection)}, {name} FROM sessions"
     connection.execute("BEGIN")
     try:
         suspended = connection.execute(f"{resting} WHERE {is_resting} ORDER BY number").fetchall()

@@ -14,6 +14,7 @@ from trio_util import run_and_cancelling
 
 from supervisor.core.errors import NotStorable
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
+from supervisor.core.match import IdKind, Place
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.core.store_finding import StoreFinding
@@ -33,7 +34,7 @@ from supervisor.store.port import (
 from supervisor.store.running_totals import RunningTotals
 from supervisor.store.threads import StoreThread, TrioThreads
 
-from . import backup, feed_reads, file_check, lists, read
+from . import backup, feed_reads, file_check, find, lists, read
 from .file_check import damage_finding, quick_check
 from .files import TRY_AGAIN, FileIdentity, degraded_error, is_damage, open_reader
 from .lock import are_rows_current
@@ -140,6 +141,25 @@ class SqliteReader:
     async def read_some(self, session_ids: Sequence[SessionId]) -> list[Stored]:
         found = await self._read(read.read_some, session_ids, self._reported_damaged)
         return [self._recovered.shown(stored) for stored in found]
+
+    async def find_ids(
+        self,
+        kind: IdKind,
+        text: str,
+        place: Place,
+        *,
+        session_id: SessionId | None = None,
+        limit: int = 20,
+    ) -> list[tuple[str, SessionId]]:
+        return await self._read(
+            find.find_ids, kind, text, place, session_id=session_id, limit=limit
+        )
+
+    async def sessions_named(
+        self, name: str, *, root: SessionId | None = None, limit: int = 20
+    ) -> list[Stored]:
+        found = await self._read(find.sessions_named, name, root, limit)
+        return [self._recovered.shown(one) for one in found]
 
     async def totals(self) -> Totals:
         if self._writer is None:
