@@ -188,18 +188,10 @@ _MODULES: Final = {
         "Node",
         "need_of",
     ),
-    "core.limits": (
-        "Ladder",
-        "Limits",
-        "Restart",
-    ),
+    "core.limits": ("Ladder", "Limits", "Restart"),
     "core.match": ("Match",),
     "core.permissions": ("Permissions",),
-    "core.receipts": (
-        "InterruptReport",
-        "Receipt",
-        "TurnResult",
-    ),
+    "core.receipts": ("InterruptReport", "Receipt", "TurnResult"),
     "core.records": (
         "Delta",
         "Gap",

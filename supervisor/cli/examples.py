@@ -19,6 +19,7 @@ EXAMPLES: Final = {
         "understudy ps",
         "understudy ps --all --agent claude",
         "understudy ps --badge waiting-for-you --json",
+        "understudy ps -q --tag nightly",
     ),
     "tree": ("understudy tree", "understudy tree builder"),
     "top": ("understudy top", "understudy top --every 0.5"),

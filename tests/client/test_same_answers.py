@@ -135,6 +135,7 @@ async def its_end_and_beyond(sup: Sup, session: Session, told: Told, folder: Pat
     note("wait_stopped", (await session.wait_stopped()).phase)
     await ask("repair", session.repair())
     await ask("replay", session.replay(3))
+    await ask("seen", session.seen(3))
     note("history", [(turn.turn_id, len(turn.records)) for turn in await session.history()])
     await ask("export", session.export("markdown", redact=True))
     path = folder / "out.jsonl"
