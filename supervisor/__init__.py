@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .client.transport import AnswerLost, DaemonBusy, NoDaemon
     from .client.watch import RemoteSessionFeed
     from .config import Settings
+    from .core.agent_list import ListedAgent, ListedCapabilities
     from .core.creation import Message
     from .core.errors import (
         AgentStartFailed,
@@ -137,6 +138,7 @@ _MODULES: Final = {
     "client.session": ("RemoteSession",),
     "client.supervisor": ("RemoteSupervisor",),
     "config": ("Settings",),
+    "core.agent_list": ("ListedAgent", "ListedCapabilities"),
     "core.creation": ("Message",),
     "core.errors": (
         "AgentStartFailed",
@@ -186,18 +188,10 @@ _MODULES: Final = {
         "Node",
         "need_of",
     ),
-    "core.limits": (
-        "Ladder",
-        "Limits",
-        "Restart",
-    ),
+    "core.limits": ("Ladder", "Limits", "Restart"),
     "core.match": ("Match",),
     "core.permissions": ("Permissions",),
-    "core.receipts": (
-        "InterruptReport",
-        "Receipt",
-        "TurnResult",
-    ),
+    "core.receipts": ("InterruptReport", "Receipt", "TurnResult"),
     "core.records": (
         "Delta",
         "Gap",
@@ -343,6 +337,8 @@ __all__ = [
     "Ladder",
     "LastOutcome",
     "Limits",
+    "ListedAgent",
+    "ListedCapabilities",
     "Match",
     "Message",
     "NameTaken",

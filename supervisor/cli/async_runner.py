@@ -2,7 +2,7 @@
 
 Rule 1: Ctrl-C cancels the work, so that it takes effect only at a checkpoint. Raised at an
         arbitrary point, it could look like a failure of that code, or be lost. A command that only
-        reads from the daemon has nothing to lose.
+        makes requests of the daemon has nothing to lose: the daemon completes what it has received.
 Rule 2: process-wide state (signal handlers, log handlers) is restored afterwards.
 """
 
@@ -85,6 +85,11 @@ def run_reading(
 
 class NeedsTrio(Exception):
     """The work cannot be done without trio; raised before anything was done or printed."""
+
+
+def run_requests(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    """Run work that makes a few requests of the daemon, each with one answer, without trio."""
+    return run_blocking(screen, work)
 
 
 def run_blocking(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:

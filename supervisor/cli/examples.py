@@ -19,6 +19,7 @@ EXAMPLES: Final = {
         "understudy ps",
         "understudy ps --all --agent claude",
         "understudy ps --badge waiting-for-you --json",
+        "understudy ps -q --tag nightly",
     ),
     "tree": ("understudy tree", "understudy tree builder"),
     "top": ("understudy top", "understudy top --every 2"),
@@ -40,7 +41,8 @@ EXAMPLES: Final = {
         "understudy search roses --session builder --state notes.db",
     ),
     "new": (
-        "understudy new claude --name builder --workspace ~/project",
+        'understudy new claude --name builder -m "Make the tests pass"',
+        "understudy new claude --workspace ~/project --mode approve_all --turns 20 --wall 2h",
         "understudy new echo --key echo:mail:anna --tag post",
     ),
     "send": (
@@ -54,14 +56,40 @@ EXAMPLES: Final = {
         "understudy interrupt builder --call call_4f9k2x81bz0c",
         'understudy interrupt builder --tree --replace-with "Sum up"',
     ),
+    "agents": ("understudy agents", "understudy agents --json"),
     "spawn": ('understudy spawn builder claude "Read the docs" --name reader --ttl 30m',),
     "inputs": (
         "understudy inputs builder",
         'understudy inputs builder --edit in_4f9k "Say it in French"',
         "understudy inputs builder --move in_4f9k 0",
     ),
-    "answer": ("understudy answer req_4f9k allow_once",),
-    "stop": ("understudy stop builder --after-turn",),
+    "answer": (
+        "understudy answer builder yes",
+        "understudy answer req_4f9k always",
+    ),
+    "stop": (
+        "understudy stop builder --after-turn",
+        "understudy stop --tag nightly",
+        "understudy ps --agent claude --json | jq -r '.items[].id' | understudy stop -",
+    ),
+    "resume": ("understudy resume builder", "understudy resume --tag nightly"),
+    "archive": ("understudy archive builder", "understudy archive builder --undo"),
+    "rm": ("understudy rm s_4f9k2x81bz0c", "understudy rm --tag nightly --yes"),
+    "set": (
+        'understudy set builder --title "The API" --tag nightly',
+        "understudy set builder --turns 50 --cost 5 --limit tokens=none",
+    ),
+    "rules": ("understudy rules ls builder", "understudy rules rm builder req_4f9k2x81bz0c"),
+    "usage": (
+        "understudy usage",
+        "understudy usage builder --by agent",
+        "understudy usage --by day",
+    ),
+    "wait": (
+        "understudy wait builder --timeout 10m",
+        "understudy wait --any --for attention",
+        "understudy wait reader writer --for stopped",
+    ),
     "fork": ("understudy fork builder --at-turn turn_4f9k2x81bz0c",),
     "rename": ("understudy rename builder login",),
     "export": (

@@ -25,6 +25,7 @@ USAGE: Final = 2
 NOT_FOUND: Final = 3
 REFUSED: Final = 4
 NO_DAEMON: Final = 5
+TIMED_OUT: Final = 124
 INTERRUPTED: Final = 130
 
 
@@ -97,7 +98,22 @@ COMMAND_HINTS: Final = {
     ),
     "name another file, or one that does not exist yet": "name an understudy store",
     "open it again": "start the daemon again with `understudy serve`",
+    "it was settled already, or never accepted: list the inputs": (
+        "it was settled already, or never accepted; `understudy inputs ID` lists those that wait"
+    ),
+    "list the rules of the session": "`understudy rules ls ID` lists them",
 }
+
+
+# By hint: errors that say with a general code that an input, a turn or a rule does not exist.
+NOT_FOUND_HINTS: Final = frozenset(
+    {
+        "it was settled already, or never accepted: list the inputs",
+        "give a turn_id from history(), or None to fork at the end",
+        "the receipt of send() has the id",
+        "list the rules of the session",
+    }
+)
 
 
 def hint_of(error: SupervisorError) -> str:
@@ -107,7 +123,7 @@ def hint_of(error: SupervisorError) -> str:
 
 def exit_code_of(error: SupervisorError) -> int:
     """Return the exit code for the error."""
-    return _CODES.get(error.code, ERROR)
+    return _CODES.get(error.code, NOT_FOUND if error.hint in NOT_FOUND_HINTS else ERROR)
 
 
 def report(error: SupervisorError, screen: Screen) -> int:

@@ -36,11 +36,13 @@ def show_receipt(screen: Screen, receipt: Receipt) -> None:
 
 
 def show_created(screen: Screen, info: Info) -> None:
-    """Print a new session."""
+    """Print the id of a new session, and on standard error its name, agent and folder."""
     if screen.as_json:
         screen.data(info)
     else:
         screen.line(Cell(info.id, "bold"))
+        said = f"{info.name}: {info.agent}" if info.name else info.agent
+        screen.note(said if info.workspace is None else f"{said} in {info.workspace}")
 
 
 def show_result(screen: Screen, result: TurnResult) -> int:

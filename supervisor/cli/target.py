@@ -28,7 +28,7 @@ from .output import Screen
 if TYPE_CHECKING:
     from supervisor.client import NoDaemon
     from supervisor.configuration import Configuration
-    from supervisor.core.info import Info
+    from supervisor.core.info import Badge, Info
     from supervisor.core.match import IdKind, Match
     from supervisor.handles.session import Session
 
@@ -181,7 +181,7 @@ def _start(screen: Screen) -> bool:
 async def _open_daemon_store(screen: Screen, absent: NoDaemon) -> AsyncIterator[Target]:
     """Open the store of the daemon, which does not listen, to read it.
 
-    Raise `NoDaemon` if there is no store, and `NeedsTrio` if the caller does not run on trio.
+    Raise `NoDaemon` without a store, and `NeedsTrio` if the caller does not run on trio.
     """
     from supervisor.client.running_loop import is_in_event_loop  # noqa: PLC0415 - see above
 
@@ -285,15 +285,22 @@ def _not_found(kind: IdKind, text: str, session: Session | None) -> SupervisorEr
 
 
 async def all_sessions(
-    sup: Target, *, with_text: str | None = None, root: str | None = None
+    sup: Target,
+    *,
+    with_text: str | None = None,
+    root: str | None = None,
+    badge: Badge | None = None,
+    tag: str | None = None,
 ) -> AsyncIterator[Info]:
-    """Yield all sessions, or those whose name, title or key contains `with_text`.
+    """Yield all sessions, or those that match the filters, read page by page.
 
-    The sessions are read page by page.
+    `with_text` is part of the name, title or key.
     """
     cursor: str | None = None
     while True:
-        page = await sup.list(text=with_text, root=root, limit=_PAGE_SIZE, cursor=cursor)
+        page = await sup.list(
+            text=with_text, root=root, badge=badge, tag=tag, limit=_PAGE_SIZE, cursor=cursor
+        )
         for info in page.items:
             yield info
         cursor = page.next

@@ -37,6 +37,7 @@ from supervisor.handles.page import Page
 from .transport import SLOW_SECONDS, Transport, is_id
 
 if TYPE_CHECKING:
+    from supervisor.core.agent_list import ListedAgent
     from supervisor.handles.shapes import Options
     from supervisor.handles.views import Stats
     from supervisor.sessions.inbox import PermissionRequest
@@ -213,6 +214,12 @@ class RemoteSupervisor:
         from supervisor.handles.views import Stats  # noqa: PLC0415 - rarely needed
 
         return await self._transport.request(Stats, "GET", "v1/stats")
+
+    async def agents(self) -> tuple[ListedAgent, ...]:
+        """Return the agents by name, with what is missing; no agent is started."""
+        from supervisor.core.agent_list import ListedAgent  # noqa: PLC0415 - rarely needed
+
+        return (await self._transport.request(Page[ListedAgent], "GET", "v1/agents")).items
 
     # Maintenance --------------------------------------------------------------------------
 

@@ -323,7 +323,7 @@ def session_cleared(_: SessionState, body: Body, __: Fact) -> Changes:
 def session_archived(_: SessionState, body: Body, __: Fact) -> Changes:
     changes: Changes = {"archived": body["archived"]}
     if body["archived"]:
-        changes["attention"] = ()  # whoever archives a session is done with it
+        changes["attention"] = ()  # archiving a session says that it is done with
     return changes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from supervisor.core.agent_list import ListedAgent
 from supervisor.core.errors import SessionNotFound
 from supervisor.core.ids import parse_session_id
 from supervisor.core.info import Badge, Info, Node
@@ -16,6 +17,7 @@ from supervisor.sessions.maintenance import search
 from supervisor.sessions.maintenance_reports import SearchHit
 from supervisor.sessions.refusals import session_not_found
 
+from .agent_report import list_agents
 from .arguments import decode_cursor, encode_cursor
 from .parts import Parts
 from .resolve import resolve
@@ -27,7 +29,7 @@ from .views import Stats, build_tree, collect_stats, list_page, make_filter
 
 
 class SessionQueries:
-    """The methods of `Supervisor` that find, list, search, count and watch sessions."""
+    """The methods of `Supervisor` that find, list, search, count and watch, and change nothing."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -173,6 +175,14 @@ class SessionQueries:
         """Return counts and sums over all sessions, the stopped ones included."""
         self._services.refuse_if_closed()
         return await collect_stats(self._parts)
+
+    async def agents(self) -> tuple[ListedAgent, ...]:
+        """Return the agents by name, with what is missing; no agent is started.
+
+        These are the built-in and the given agents, and with the daemon also the presets.
+        """
+        self._services.refuse_if_closed()
+        return await list_agents(self._services)
 
     @asynccontextmanager
     async def watch(self, after: int = 0) -> AsyncIterator[GlobalFeed]:

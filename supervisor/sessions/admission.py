@@ -100,8 +100,12 @@ class Admission:
     def set_caps(self, caps: Caps, process_agents: frozenset[str]) -> None:
         """Replace the caps and the names of process agents; wake sessions that wait for a slot."""
         self._caps = caps
-        self.tree.process_agents = process_agents
+        self.set_process_agents(process_agents)
         self._wake_next()
+
+    def set_process_agents(self, names: frozenset[str]) -> None:
+        """Replace the names of the agents that run as a process."""
+        self.tree.process_agents = names
 
     # Admission ----------------------------------------------------------------------------
 
@@ -252,7 +256,9 @@ class Admission:
         return (
             self._services.removals.problem(session.id)
             or resume_refusal(self.tree, self._caps, session, steady_at=steady_at, now=now)
-            or unknown_agent_problem(session.agent_name, self._services.agents())
+            or unknown_agent_problem(
+                session.agent_name, self._services.agents.look_for(session.agent_name)
+            )
             or self.names.refusal(session)
         )
 

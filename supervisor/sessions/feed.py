@@ -136,7 +136,7 @@ class Watcher:
         return item
 
     def _pop(self) -> Item | None:
-        """Return the next gap or item, or None. Cancellation loses no item: there is no await."""
+        """Return the next gap or item, or None. Cancellation loses no item: nothing is awaited."""
         missed, self._gap = self._gap, None
         if missed is not None and missed.last > self._last_read_seq:
             missed = Gap(max(missed.first, self._last_read_seq + 1), missed.last)
@@ -254,7 +254,7 @@ class FeedReader(Protocol):
 
 
 class ItemReader(Protocol):
-    """A reader that one session pushes its records and deltas to."""
+    """A reader to which a session pushes its records and deltas."""
 
     @property
     def is_full(self) -> bool:

@@ -294,7 +294,7 @@ class Lifecycle:
 
     def refuse_unknown_agent(self, name: str) -> None:
         """Raise AgentUnknown if no agent of that name is registered."""
-        problem = unknown_agent_problem(name, self._services.agents())
+        problem = unknown_agent_problem(name, self._services.agents.look_for(name))
         if problem is not None:
             raise problem
 

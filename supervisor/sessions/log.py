@@ -42,7 +42,6 @@ from .turn_buffer import (
 )
 
 PART_SECONDS: Final = 0.25
-
 _HeldOutput: TypeAlias = Callable[[], None]
 
 
@@ -148,8 +147,7 @@ class Log:
     def withdraw(self, records: Sequence[AnyRecord], count: int) -> None:
         """Take back the last `count` of these records; the others become unsent again.
 
-        Allowed only while `last_seq` is the number of the last record, because a number is used
-        once.
+        Allowed only while the last record has `last_seq`, because a number is used once.
         """
         pending = self._pending or []
         self._pending = pending[: len(pending) - count] or None
@@ -209,9 +207,7 @@ class Log:
     def turn_output(self, turn: TurnId) -> TurnOutput:
         """Return the agent's text in the turn, without held output."""
         output = self.turn_buffer
-        if output is None or output.turn != turn:
-            return TurnOutput()
-        return output.merged
+        return TurnOutput() if output is None or output.turn != turn else output.merged
 
     def add_text(
         self, turn: TurnId, kind: StreamedKind, text: str, at: float, *, continues: bool

@@ -23,13 +23,13 @@ from supervisor.core.limits import Terms
 from supervisor.core.records import Record
 from supervisor.core.state import OpenTurn
 from supervisor.core.text import TurnOutput, TurnOutputReader
-from supervisor.drivers.confined import UNRESTRICTED, Confined, Unrestricted
 from supervisor.drivers.port import AgentKind, Stamp
 from supervisor.drivers.runtime import DriverRuntime
 from supervisor.drivers.watchdog import uses_real_clock
 from supervisor.store.pending import StoreHealth
 from supervisor.store.port import Store
 
+from .agents_cell import AgentsCell, AgentSource
 from .clock import ActiveClock, Clock
 from .feed import GlobalFeeds
 from .flusher import OutputFlusher
@@ -68,28 +68,6 @@ class SettingsCell:
     def terms_of(self, settings: Settings) -> Terms:
         """Return the terms of a session created under these settings."""
         return self._default_terms if settings is self._settings else _terms(settings)
-
-
-class AgentsCell:
-    """The registered agents by name; calling the cell returns them."""
-
-    __slots__ = ("_agents",)
-
-    def __init__(self, agents: Mapping[str, AgentKind]) -> None:
-        self._agents = agents
-
-    def __call__(self) -> Mapping[str, AgentKind]:
-        """Return the current agents by name."""
-        return self._agents
-
-    def replace(self, agents: Mapping[str, AgentKind]) -> None:
-        """Replace the registered agents; a session keeps its running agent."""
-        self._agents = agents
-
-    def defaults(self, agent: str) -> Confined | Unrestricted:
-        """Return the default permissions, limits and workspace of the agent's sessions."""
-        kind = self._agents.get(agent) if isinstance(agent, str) else None
-        return kind if isinstance(kind, Confined) else UNRESTRICTED
 
 
 def process_agents(agents: Mapping[str, AgentKind]) -> frozenset[str]:
@@ -262,6 +240,7 @@ def make_services(
     health: StoreHealth,
     tasks: DriverRuntime,
     is_offline: bool = False,
+    agent_source: AgentSource | None = None,
 ) -> Services:
     """Return the services of one supervisor over a store and its writer."""
     feeds, removals = GlobalFeeds(), Removals()
@@ -271,7 +250,7 @@ def make_services(
     health.throttle.loop_time = clock.loop_time
     return Services(
         settings=SettingsCell(settings),
-        agents=AgentsCell(agents),
+        agents=AgentsCell(agents, agent_source),
         store=store,
         writer=writer,
         health=health,

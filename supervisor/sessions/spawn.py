@@ -155,7 +155,7 @@ class Spawner:
     ) -> tuple[SessionSpec, SpawnInput]:
         """Reserve a slot and a name for the child and return its spec and first input.
 
-        There is no await in between (rule 1).
+        Nothing is awaited in between (rule 1).
         """
         services, plan = self._services, request.spec
         terms = inherited_terms(parent.terms, plan.terms, request.explicit_terms)

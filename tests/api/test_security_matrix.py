@@ -21,14 +21,15 @@ from supervisor.api.openapi import openapi_document
 from supervisor.api.operation import Operation
 from supervisor.api.request import MAX_BODY_BYTES
 from supervisor.api.routes import OPERATIONS
-from supervisor.configuration import load
+from supervisor.configuration import AgentCatalog, load
 from supervisor.daemon.reload import Reloader
 from tests.support.asgi_exchange import Exchange, ask, scope_of
 
 
 def reloading(sup: Any = None) -> Operation:  # noqa: ANN401 - a supervisor; none, for the document
     """What only the daemon has."""
-    return Reloader(sup, load(cwd=None, environ={"HOME": "/nowhere"}), None, {}).operation()
+    configuration = load(cwd=None, environ={"HOME": "/nowhere"})
+    return Reloader(sup, configuration, None, {}, AgentCatalog((), {})).operation()
 
 
 SPEC = orjson.loads(openapi_document((*OPERATIONS, reloading()), version="0"))

@@ -47,6 +47,10 @@ WANTED = (
     "search",
     "inbox",
     "answer",
+    "rules",
+    "set",
+    "usage",
+    "wait",
     "agents",
     "config",
     "doctor",
@@ -94,6 +98,10 @@ NEEDS_DAEMON = {
     "repair": ["x"],
     "backup": ["x"],
     "cleanup": [],
+    "rules": ["ls", "x"],
+    "set": ["x", "--title", "text"],
+    "usage": [],
+    "wait": ["x"],
 }
 
 

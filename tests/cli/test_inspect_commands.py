@@ -16,16 +16,18 @@ def test_ps_lists_sessions_that_are_not_stopped(call: Caller, kept: Kept) -> Non
     shown = call("ps", "--state", kept.path)
 
     assert [line.split()[0] for line in shown.out.splitlines()] == [
-        "ID",
-        kept.anna,
-        kept.parent,
-        kept.child,
+        "NAME",
+        "child",
+        "parent",
+        "anna",
     ]
+    ids = call("ps", "-q", "--state", kept.path).out.split()
+    assert ids == [kept.child, kept.parent, kept.anna]
     assert "1 stopped session is not shown; --all shows it." in shown.err
 
 
 def test_ps_all_lists_stopped_sessions(call: Caller, kept: Kept) -> None:
-    assert kept.over in call("ps", "--all", "--state", kept.path).out
+    assert kept.over in call("ps", "--all", "-q", "--state", kept.path).out
 
 
 def test_ps_shows_the_name_and_the_title(call: Caller, tmp_path: Path) -> None:
@@ -36,7 +38,8 @@ def test_ps_shows_the_name_and_the_title(call: Caller, tmp_path: Path) -> None:
             await sup.create("echo", name="bob", title="the tests")
 
     trio.run(fill)
-    assert call("ps", "--state", path).out.splitlines()[-1].endswith("bob: the tests")
+    shown = call("ps", "--state", path).out.splitlines()[-1]
+    assert (shown.split()[0], shown.endswith("the tests")) == ("bob", True)
 
 
 def test_ps_shows_only_matching_sessions(call: Caller, kept: Kept) -> None:
@@ -61,19 +64,21 @@ def test_ps_json_has_the_whole_info(call: Caller, kept: Kept) -> None:
     page = call("ps", "--state", kept.path, "--json").json
 
     assert page["next"] is None
-    assert page["items"][0]["key"] == "echo:mail:anna"
-    assert page["items"][0]["phase"] == "suspended"
+    assert page["items"][-1]["key"] == "echo:mail:anna"
+    assert page["items"][-1]["phase"] == "suspended"
+    assert page["items"][-1]["last_outcome"]["outcome"] == "completed"
+    assert page["items"][-1]["attention"] == []
 
 
 def test_tree_shows_children_below_their_parents(call: Caller, kept: Kept) -> None:
     shown = call("tree", "--state", kept.path).out.splitlines()
 
-    assert shown[1].startswith(f"{kept.parent}  suspended  scripted  parent")
-    assert shown[2].startswith(f"└─ {kept.child}  suspended  echo  child")
+    assert shown[1].startswith(f"{kept.parent}  finished  scripted  parent")
+    assert shown[2].startswith(f"└─ {kept.child}  finished  echo  child")
 
 
 def test_tree_shows_the_subtree_of_one_session(call: Caller, kept: Kept) -> None:
-    (root,) = call("tree", "parent", "--state", kept.path, "--json").json
+    (root,) = call("tree", "parent", "--state", kept.path, "--json").json["items"]
 
     assert [child["id"] for child in root["children"]] == [kept.child]
 
@@ -81,8 +86,9 @@ def test_tree_shows_the_subtree_of_one_session(call: Caller, kept: Kept) -> None
 def test_show_prints_the_session_fields(call: Caller, kept: Kept) -> None:
     shown = call("show", kept.over, "--state", kept.path).out
 
-    assert f"id       {kept.over}\n" in shown
-    assert "stopped  user_cancelled\n" in shown
+    assert f"id         {kept.over}\n" in shown
+    assert "stopped    user_cancelled\n" in shown
+    assert "last turn  completed (" in shown
     assert call("show", kept.over, "--state", kept.path, "--json").json["turns"] == 1
 
 

@@ -32,8 +32,8 @@ async def take_a_name_twice(sup: Sup, _: Path) -> None:
 
 
 async def resolve_a_name_of_two(sup: Sup, _: Path) -> None:
-    for _ in range(2):
-        await (await sup.create("echo")).spawn("echo", "hi", name="a")
+    for root in [await sup.create("echo"), await sup.create("echo")]:
+        await root.spawn("echo", "hi", name="a")
     await sup.resolve("a")
 
 

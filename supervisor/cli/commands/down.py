@@ -153,7 +153,8 @@ async def _running(socket: str) -> tuple[Info, ...] | None:
     with contextlib.suppress(SupervisorError):
         async with connect_blocking(socket) as sup:
             found = [await sup.list(phase=phase) for phase in ("running", "interrupting")]
-            return tuple(info for page in found for info in page.items)
+            # By id: a turn that is interrupted between the two requests is in both answers.
+            return tuple({info.id: info for page in found for info in page.items}.values())
     return None
 
 

@@ -10,9 +10,8 @@ import click
 from supervisor.cli.async_runner import run_async, run_on_asyncio
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
+from supervisor.cli.session_table import tree_lines
 from supervisor.cli.target import open_target
-
-from .ps import tree_lines
 
 
 @click.command()

@@ -165,7 +165,7 @@ def _key_text(row: str) -> str:
     return ":".join(part.replace("%", "%25").replace(":", "%3A") for part in parts)
 
 
-# The id of an input, in its `input_accepted` record. NULL in a damaged record, so that one damaged
+# The id of an input, in its `input_accepted` record. NULL in a damaged record, so a damaged
 # record does not make the index, or a read of other records, fail.
 INPUT_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.input_id' END"
 
