@@ -199,12 +199,11 @@ class AttachScreen(Screen[None]):
 
     async def _mark_seen(self) -> None:
         self._is_seen_due = False
-        mark = getattr(self._session, "seen", None)
         seq = self.transcript.shown_seq
-        if mark is None or seq <= self._seen_seq or not self.app.app_focus:
+        if seq <= self._seen_seq or not self.app.app_focus:
             return
         try:
-            await mark(seq)
+            await self._session.seen(seq)
         except SupervisorError:
             return  # the next record is another occasion
         self._seen_seq = seq
