@@ -36,6 +36,7 @@ WANTED = (
     "archive",
     "rm",
     "watch",
+    "attach",
     "log",
     "show",
     "why",

@@ -6,7 +6,6 @@ import re
 
 import pytest
 from rich.cells import cell_len
-from textual import events
 
 import supervisor
 from supervisor.cli.screens import attach_feed, attach_screen, request_panel
@@ -38,12 +37,11 @@ def test_records_on_the_screen_are_marked_as_seen(monkeypatch: pytest.MonkeyPatc
             await user.see("last turn failed")
             assert (await user.session.info()).attention
 
-            user.app.post_message(events.AppFocus())
-            await user.see("── failed")
-            while (info := await user.session.info()).attention:
-                await user.pilot.pause(0.01)
+            user.app.app_focus = True
+            await user.until(lambda: user.screen._seen_seq)
+            info = await user.session.info()
             assert info.last_outcome is not None
-            assert info.seen_seq == info.last_outcome.seq
+            assert (info.attention, info.seen_seq) == ((), info.last_outcome.seq)
 
     run(test)
 
