@@ -28,7 +28,7 @@ def test_a_text_is_sent_and_the_answer_flows() -> None:
 
 
 def test_records_on_the_screen_are_marked_as_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attach_screen, "_SEEN_SECONDS", 0.0)
+    monkeypatch.setattr(attach_screen, "_SEEN_SECONDS", 0.01)
 
     async def test() -> None:
         async with attached() as user:
