@@ -1,7 +1,7 @@
 """The runtime of one actor: its incarnations, and the state that outlives them.
 
 Rule 1: the broad `except` that turns a crash into an exit is only in this file.
-Rule 2: a message is in the mailbox or in hand; there is no await in between.
+Rule 2: a message is in the mailbox or in hand; nothing is awaited in between.
 Rule 3: the asker of the message in hand always gets an answer or an error.
 """
 

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from .client.session import RemoteSession
     from .client.supervisor import RemoteSupervisor
     from .client.transport import AnswerLost, DaemonBusy, NoDaemon
+    from .client.watch import RemoteSessionFeed
     from .config import Settings
+    from .core.agent_list import ListedAgent, ListedCapabilities
     from .core.creation import Message
     from .core.errors import (
         AgentStartFailed,
         AgentUnknown,
+        AmbiguousId,
         BudgetSpent,
         ConfigError,
         Fenced,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
         InvalidDecision,
         InvalidKey,
         KeyTaken,
+        NameTaken,
         NotRunning,
         NotStorable,
         OutputTooLarge,
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from .core.ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
     from .core.info import Badge, Info, Need, Node, need_of
     from .core.limits import Ladder, Limits, Restart
+    from .core.match import Match
     from .core.permissions import Permissions
     from .core.receipts import InterruptReport, Receipt, TurnResult
     from .core.records import Delta, Gap, Item, Record, Reset
@@ -88,6 +93,17 @@ if TYPE_CHECKING:
     from .drivers.turn import Call, Turn
     from .handles.child import Child
     from .handles.session import Session
+    from .handles.session_feed import SessionFeed
+    from .handles.session_rows import (
+        RequestClosed,
+        RequestOpened,
+        SessionGone,
+        SessionRow,
+        Snapshot,
+        StoreChanged,
+        TightestBudget,
+        WatchItem,
+    )
     from .handles.shapes import Input, InputState, Options, Page, TurnRecords, Waits, Why
     from .handles.supervisor import Supervisor
     from .handles.views import Stats
@@ -118,13 +134,16 @@ _MODULES: Final = {
         "RemoteGlobalFeed",
         "RemoteWatcher",
     ),
+    "client.watch": ("RemoteSessionFeed",),
     "client.session": ("RemoteSession",),
     "client.supervisor": ("RemoteSupervisor",),
     "config": ("Settings",),
+    "core.agent_list": ("ListedAgent", "ListedCapabilities"),
     "core.creation": ("Message",),
     "core.errors": (
         "AgentStartFailed",
         "AgentUnknown",
+        "AmbiguousId",
         "BudgetSpent",
         "ConfigError",
         "Fenced",
@@ -135,6 +154,7 @@ _MODULES: Final = {
         "InvalidDecision",
         "InvalidKey",
         "KeyTaken",
+        "NameTaken",
         "NotRunning",
         "NotStorable",
         "OutputTooLarge",
@@ -168,17 +188,10 @@ _MODULES: Final = {
         "Node",
         "need_of",
     ),
-    "core.limits": (
-        "Ladder",
-        "Limits",
-        "Restart",
-    ),
+    "core.limits": ("Ladder", "Limits", "Restart"),
+    "core.match": ("Match",),
     "core.permissions": ("Permissions",),
-    "core.receipts": (
-        "InterruptReport",
-        "Receipt",
-        "TurnResult",
-    ),
+    "core.receipts": ("InterruptReport", "Receipt", "TurnResult"),
     "core.records": (
         "Delta",
         "Gap",
@@ -236,6 +249,17 @@ _MODULES: Final = {
         "Waits",
         "Why",
     ),
+    "handles.session_feed": ("SessionFeed",),
+    "handles.session_rows": (
+        "RequestClosed",
+        "RequestOpened",
+        "SessionGone",
+        "SessionRow",
+        "Snapshot",
+        "StoreChanged",
+        "TightestBudget",
+        "WatchItem",
+    ),
     "handles.supervisor": ("Supervisor",),
     "handles.views": ("Stats",),
     "runtime": (
@@ -272,6 +296,7 @@ __all__ = [
     "AgentKind",
     "AgentStartFailed",
     "AgentUnknown",
+    "AmbiguousId",
     "AnswerLost",
     "Attention",
     "Badge",
@@ -312,7 +337,11 @@ __all__ = [
     "Ladder",
     "LastOutcome",
     "Limits",
+    "ListedAgent",
+    "ListedCapabilities",
+    "Match",
     "Message",
+    "NameTaken",
     "Need",
     "News",
     "NoDaemon",
@@ -338,25 +367,33 @@ __all__ = [
     "Reloaded",
     "RemoteGlobalFeed",
     "RemoteSession",
+    "RemoteSessionFeed",
     "RemoteSupervisor",
     "RemoteWatcher",
     "RepairRefused",
     "RepairReport",
+    "RequestClosed",
     "RequestId",
+    "RequestOpened",
     "Reset",
     "Restart",
     "Scope",
     "SearchHit",
     "Session",
+    "SessionFeed",
+    "SessionGone",
     "SessionId",
     "SessionKey",
     "SessionNotActive",
     "SessionNotFound",
+    "SessionRow",
     "Settings",
+    "Snapshot",
     "SpawnRefused",
     "Spending",
     "Stats",
     "Stop",
+    "StoreChanged",
     "StoreDegraded",
     "StoreFinding",
     "StoreLocked",
@@ -364,6 +401,7 @@ __all__ = [
     "StoreTooNew",
     "Supervisor",
     "SupervisorError",
+    "TightestBudget",
     "ToolCall",
     "Turn",
     "TurnId",
@@ -373,6 +411,7 @@ __all__ = [
     "TurnScope",
     "Usage",
     "Waits",
+    "WatchItem",
     "Watcher",
     "WhenBusy",
     "Why",

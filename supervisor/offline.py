@@ -100,7 +100,8 @@ async def _open_offline(
             rows = [one.row for one in others]
             if health.is_read_only:
                 clock = services.clock
-                found = plan(rows, at=clock.now(), steady_at=clock.steady())
+                last_seqs = {one.row.id: one.last_seq for one in others}
+                found = plan(rows, at=clock.now(), steady_at=clock.steady(), last_seqs=last_seqs)
                 if store.show_recovered(found.rows):
                     rows = list(found.rows.values())
             keys.restore(rows, resting)

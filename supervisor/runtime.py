@@ -26,11 +26,13 @@ from .drivers.runtime import DriverRuntime
 from .drivers.watchdog import uses_real_clock, watch_event_loop
 from .handles.arguments import check_path
 from .handles.child import Child
+from .handles.live_rows import LiveRows
 from .handles.parts import Parts
 from .handles.session import Session
 from .handles.supervisor import Supervisor
 from .sessions.actor import SessionActor
 from .sessions.admission import Admission
+from .sessions.agents_cell import AgentSource
 from .sessions.deletion import Deletion
 from .sessions.driver_context import SessionDriverContext
 from .sessions.hooks.blocking import BlockingHooks
@@ -75,13 +77,15 @@ async def open(  # noqa: A001 - public as supervisor.open
     *,
     agents: Iterable[AgentKind] = (),
     settings: Settings | None = None,
+    agent_source: AgentSource | None = None,
 ) -> AsyncIterator[Supervisor]:
     """Open a store, a file or `:memory:`, and yield its `Supervisor`.
 
     Sessions that were active continue. Leaving the block refuses new work, lets running turns end
     within `exit_seconds`, interrupts the rest and suspends all sessions. If the block raises or is
     cancelled, turns are interrupted at once. An exception of the block is raised without an
-    exception group. A file that cannot be written is opened read-only.
+    exception group. A file that cannot be written is opened read-only. A name that none of `agents`
+    has is looked up in `agent_source`, which the daemon uses for installed presets.
 
     Raise `ConfigError` for an invalid argument, `StoreLocked` if another supervisor has the file
     open, `StoreTooNew` if a newer version wrote it, and `StoreDegraded` if the file is empty or
@@ -123,6 +127,7 @@ async def open(  # noqa: A001 - public as supervisor.open
                 writer=writer,
                 health=health,
                 tasks=runtime,
+                agent_source=agent_source,
             )
             await store.note_clock(services.clock.reading())
             parts, keys = build(services, system)
@@ -228,9 +233,13 @@ def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:
         repair,
         hooks,
         interrupter,
+        LiveRows(services, registry, admission),
     )
     # The store and the drivers exist before the parts that they call.
     services.health.set_on_change(partial(on_health_change, services, router.order_postponed_stops))
+    services.agents.set_on_found(
+        lambda: admission.set_process_agents(process_agents(services.agents()))
+    )
     services.tasks.set_eviction(partial(evict_idle_process, services, registry, admission))
     return parts, keys
 

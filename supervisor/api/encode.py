@@ -33,6 +33,12 @@ def encode(thing: object) -> bytes:
 
 async def encode_page(items: Sequence[object], following: str | None) -> bytes:
     """Return a page as JSON with `items` and `next`; other tasks may run between two items."""
+    rows = await encode_list(items)
+    return b'{"items":%b,"next":%b}' % (rows, orjson.dumps(following))
+
+
+async def encode_list(items: Sequence[object]) -> bytes:
+    """Return a list as JSON; other tasks may run between two items."""
     import trio  # noqa: PLC0415 - clients encode too, and may run without it
 
     pieces: list[bytes] = []
@@ -40,7 +46,7 @@ async def encode_page(items: Sequence[object], following: str | None) -> bytes:
         if place % _ITEMS_PER_CHECKPOINT == _ITEMS_PER_CHECKPOINT - 1:
             await trio.lowlevel.checkpoint()
         pieces.append(encode(item))
-    return b'{"items":[%b],"next":%b}' % (b",".join(pieces), orjson.dumps(following))
+    return b"[%b]" % b",".join(pieces)
 
 
 def _encode_default(thing: Any) -> object:  # noqa: ANN401 - any value that orjson does not support

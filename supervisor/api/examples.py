@@ -23,6 +23,7 @@ _VALUES: Final[Mapping[str, Any]] = {
     "InputState.id": "in_2j7h4g9s1k6p",
     "PermissionRequest.id": "req_5t1r8y3u0i7o",
     "PermissionRule.id": "rule_9a4s6d2f8g1h",
+    "Match.kind": "session",
     "created_at": 1764000000.0,
     "updated_at": 1764000000.0,
     "last_active_at": 1764000000.0,

@@ -314,7 +314,10 @@ class _OperationDocument:
             )
         for media_type in operation.other_media_types:
             bare = media_type.partition(";")[0]
-            content.setdefault(bare, {"schema": {}, "example": example_text(bare)})
+            events = [self._schemas.of(kind) for kind in operation.event_kinds]
+            # The document cannot describe the events of a text, so their data is an extension.
+            schema: Schema = {"type": "string", "x-event-data": {"anyOf": events}} if events else {}
+            content.setdefault(bare, {"schema": schema, "example": example_text(bare)})
         phrase = HTTPStatus(operation.status).phrase
         return {"description": phrase, **({"content": content} if content else {})}
 

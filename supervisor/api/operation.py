@@ -88,6 +88,8 @@ class Operation:
     # Media types of answers that are not JSON, with a description of each.
     other_media_types: Mapping[str, str] = attrs.field(factory=dict)
     is_stream: bool = False
+    # Classes of the data of a stream's events.
+    event_kinds: tuple[type, ...] = ()
     # Whether it is refused on TCP, because the server uses a path that the caller names.
     unix_only: bool = False
     # Whether its arguments are in a body, not in the query.
@@ -141,6 +143,7 @@ def operation(
     raises: tuple[type[SupervisorError], ...] = (),
     other_media_types: Mapping[str, str] | None = None,
     streams: bool = False,
+    event_kinds: tuple[type, ...] = (),
     unix_only: bool = False,
 ) -> Callable[[Handler], Operation]:
     """Return a decorator that makes an operation of a function."""
@@ -155,6 +158,7 @@ def operation(
             raises=raises,
             other_media_types=other_media_types or {},
             is_stream=streams,
+            event_kinds=event_kinds,
             unix_only=unix_only,
         )
 

@@ -15,8 +15,9 @@ import attrs
 
 from supervisor.core import errors
 from supervisor.core.errors import ConfigError, SpawnRefused, SupervisorError
+from supervisor.core.match import Match
 from supervisor.core.redaction import redact
-from supervisor.decode import DecodeError, InvalidField
+from supervisor.decode import DecodeError, InvalidField, decode_light
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -42,6 +43,8 @@ STATUSES: Final[Mapping[type[SupervisorError], int]] = {
     errors.TurnOver: HTTPStatus.CONFLICT,
     errors.RepairRefused: HTTPStatus.CONFLICT,
     errors.KeyTaken: HTTPStatus.CONFLICT,
+    errors.NameTaken: HTTPStatus.CONFLICT,
+    errors.AmbiguousId: HTTPStatus.CONFLICT,
     errors.IdempotencyConflict: HTTPStatus.CONFLICT,
     errors.PermissionConflict: HTTPStatus.CONFLICT,
     errors.Fenced: HTTPStatus.CONFLICT,
@@ -126,6 +129,7 @@ class ProblemDetails:
     used: float | None = None
     allowed: float | None = None
     line: int | None = None  # of ImportFailed
+    candidates: tuple[Match, ...] | None = None  # of AmbiguousId
     paths: tuple[InvalidField, ...] | None = None  # of 422: each fault with its path
     retry_after_seconds: int | None = None
 
@@ -153,6 +157,7 @@ def problem_of(error: SupervisorError, *, status: int | None = None) -> ProblemD
         used=getattr(error, "used", None),
         allowed=getattr(error, "allowed", None),
         line=getattr(error, "line", None),
+        candidates=getattr(error, "candidates", None),
         retry_after_seconds=retry_seconds,
     )
 
@@ -197,10 +202,20 @@ def error_of(plain: object, *, status: int) -> SupervisorError:
             used=given.get("used"),
             allowed=given.get("allowed"),
         )
+    if issubclass(kind, errors.AmbiguousId):
+        return kind(detail, hint=hint, candidates=_candidates(given.get("candidates")))
     error = kind(detail, hint=hint)
     if isinstance(error, errors.ImportFailed):
         error.line = given.get("line")  # the detail has it already
     return error
+
+
+def _candidates(plain: object) -> tuple[Match, ...]:
+    """Return the candidates in a problem document; none if their form is wrong."""
+    try:
+        return decode_light(tuple[Match, ...], plain)
+    except DecodeError:
+        return ()
 
 
 _ERROR_CLASSES: Final[Mapping[str, type[SupervisorError]]] = {kind.code: kind for kind in STATUSES}

@@ -27,6 +27,7 @@ from supervisor.core.info import Info
 from supervisor.core.records import Delta, Gap, Item, Record, Reset
 from supervisor.core.state import Phase
 from supervisor.handles.session import Session
+from supervisor.handles.session_rows import SessionRow
 from supervisor.handles.supervisor import Supervisor
 from supervisor.sessions.feed import GlobalFeed, Watcher
 
@@ -46,14 +47,18 @@ KEEPALIVE: Final = b": keepalive\n\n"
 
 # Events that many streams send are encoded once. Keyed by identity; the entry holds the item, so
 # its id is not reused.
-_CACHE: Final[dict[int, tuple[Item, bytes]]] = {}
+_CACHE: Final[dict[int, tuple[Item | SessionRow, bytes]]] = {}
 
 _CACHE_SIZE: Final = 1024
 
 _MAX_CACHED_BYTES: Final = 4096
 
 
-def encode_event_cached(item: Item) -> bytes:
+# The names of events that have no number.
+_UNNUMBERED: Final[dict[type, bytes]] = {Delta: b"delta", Gap: b"gap", SessionRow: b"row"}
+
+
+def encode_event_cached(item: Item | SessionRow) -> bytes:
     """Return the event of an item, from the cache if another stream has encoded it."""
     written = _CACHE.get(id(item))
     if written is not None:
@@ -66,7 +71,7 @@ def encode_event_cached(item: Item) -> bytes:
     return event
 
 
-def encode_event(item: Item, number: int | None = None) -> bytes:
+def encode_event(item: Item | SessionRow, number: int | None = None) -> bytes:
     """Return the event of an item; `number` replaces the number of the record as `id:`."""
     if isinstance(item, Record):
         at = item.seq if number is None else number
@@ -74,9 +79,8 @@ def encode_event(item: Item, number: int | None = None) -> bytes:
     if isinstance(item, Reset):
         # The number to resume after, until the first record follows.
         return b"id: 0\nevent: reset\ndata: %b\n\n" % encode(item)
-    name = b"delta" if isinstance(item, Delta) else b"gap"
-    assert isinstance(item, Delta | Gap)
-    return b"event: %b\ndata: %b\n\n" % (name, encode(item))
+    assert isinstance(item, Delta | Gap | SessionRow)
+    return b"event: %b\ndata: %b\n\n" % (_UNNUMBERED[type(item)], encode(item))
 
 
 def encode_problem_event(problem: ProblemDetails) -> bytes:

@@ -2,12 +2,13 @@
 
 Rule 1: Ctrl-C cancels the work, so that it takes effect only at a checkpoint. Raised at an
         arbitrary point, it could look like a failure of that code, or be lost. A command that only
-        reads from the daemon has nothing to lose.
+        makes requests of the daemon has nothing to lose: the daemon completes what it has received.
 Rule 2: process-wide state (signal handlers, log handlers) is restored afterwards.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
@@ -72,8 +73,23 @@ def run_on_asyncio(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | 
 def run_reading(
     screen: Screen, state: str | None, work: Callable[[], Coroutine[Any, Any, int | None]]
 ) -> int:
-    """Run work that only reads: a file on trio, or the daemon, if `state` is None, without trio."""
-    return run_blocking(screen, work) if state is None else run_async(screen, work)
+    """Run work that only reads: a file on trio, or the daemon, if `state` is None, without trio.
+
+    Work that raises `NeedsTrio` is run again on trio.
+    """
+    if state is None:
+        with contextlib.suppress(NeedsTrio):
+            return run_blocking(screen, work)
+    return run_async(screen, work)
+
+
+class NeedsTrio(Exception):
+    """The work cannot be done without trio; raised before anything was done or printed."""
+
+
+def run_requests(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    """Run work that makes a few requests of the daemon, each with one answer, without trio."""
+    return run_blocking(screen, work)
 
 
 def run_blocking(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
@@ -83,7 +99,7 @@ def run_blocking(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | No
     """
     with ExitOnInterrupt():
         import supervisor.client  # noqa: F401, PLC0415 - late
-    with warnings_on_screen(screen), _interrupted_by_signals():
+    with warnings_on_screen(screen), interrupted_by_signals():
         steps = work()
         try:
             steps.send(None)
@@ -95,8 +111,11 @@ def run_blocking(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | No
 
 
 @contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
-    """Raise `KeyboardInterrupt` in the block when a signal arrives that ends a command."""
+def interrupted_by_signals() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` in the block when a signal arrives that ends a command.
+
+    For blocks that wait without suspending, also inside trio, whose handlers would be delayed.
+    """
     # Only the main thread receives signals.
     is_main_thread = threading.current_thread() is threading.main_thread()
     before = {one: signal.getsignal(one) for one in (exit_signals() if is_main_thread else ())}

@@ -14,7 +14,7 @@ from typing import Final
 
 import click
 
-from supervisor.core.errors import SpawnRefused, SupervisorError
+from supervisor.core.errors import AmbiguousId, SpawnRefused, SupervisorError
 
 from .output import Screen, json_text
 from .text_format import Cell
@@ -25,6 +25,7 @@ USAGE: Final = 2
 NOT_FOUND: Final = 3
 REFUSED: Final = 4
 NO_DAEMON: Final = 5
+TIMED_OUT: Final = 124
 INTERRUPTED: Final = 130
 
 
@@ -34,6 +35,10 @@ class FileNotThere(SupervisorError):
 
 class SettingNotFound(SupervisorError):
     """The setting does not exist."""
+
+
+class IdNotFound(SupervisorError):
+    """No input, turn or call matches the text."""
 
 
 class WrongUsage(SupervisorError):
@@ -58,13 +63,18 @@ _CODES: Final = {
     "record_not_found": NOT_FOUND,
     "file_not_there": NOT_FOUND,
     "setting_not_found": NOT_FOUND,
+    "id_not_found": NOT_FOUND,
     "spawn_refused": REFUSED,
     "queue_full": REFUSED,
     "budget_spent": REFUSED,
     "input_too_large": REFUSED,
     "output_too_large": REFUSED,
     "no_daemon": NO_DAEMON,
+    "daemon_start_failed": NO_DAEMON,
+    "host_unreachable": NO_DAEMON,
+    "host_not_found": NOT_FOUND,
     "wrong_usage": USAGE,
+    "ambiguous_id": USAGE,
     "invalid_key": USAGE,
     "invalid_query": USAGE,
     "query_limit_exceeded": REFUSED,
@@ -88,7 +98,22 @@ COMMAND_HINTS: Final = {
     ),
     "name another file, or one that does not exist yet": "name an understudy store",
     "open it again": "start the daemon again with `understudy serve`",
+    "it was settled already, or never accepted: list the inputs": (
+        "it was settled already, or never accepted; `understudy inputs ID` lists those that wait"
+    ),
+    "list the rules of the session": "`understudy rules ls ID` lists them",
 }
+
+
+# By hint: errors that say with a general code that an input, a turn or a rule does not exist.
+NOT_FOUND_HINTS: Final = frozenset(
+    {
+        "it was settled already, or never accepted: list the inputs",
+        "give a turn_id from history(), or None to fork at the end",
+        "the receipt of send() has the id",
+        "list the rules of the session",
+    }
+)
 
 
 def hint_of(error: SupervisorError) -> str:
@@ -98,7 +123,7 @@ def hint_of(error: SupervisorError) -> str:
 
 def exit_code_of(error: SupervisorError) -> int:
     """Return the exit code for the error."""
-    return _CODES.get(error.code, ERROR)
+    return _CODES.get(error.code, NOT_FOUND if error.hint in NOT_FOUND_HINTS else ERROR)
 
 
 def report(error: SupervisorError, screen: Screen) -> int:
@@ -108,6 +133,8 @@ def report(error: SupervisorError, screen: Screen) -> int:
         said: dict[str, object] = {"code": error.code, "message": problem, "hint": hint}
         if isinstance(error, SpawnRefused):
             said |= {"limit": error.limit, "used": error.used, "allowed": error.allowed}
+        if isinstance(error, AmbiguousId):
+            said["candidates"] = error.candidates
         screen.err.write(json_text({"error": said}) + "\n")
         screen.err.flush()
         return exit_code_of(error)

@@ -6,18 +6,24 @@ import os
 import sys
 from importlib import import_module
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from supervisor.core.errors import SupervisorError
 
 from .command_table import COMMANDS, overview_text
+from .common_options import add_common_options
 from .early_interrupt import ExitOnInterrupt
 from .examples import examples_of
 from .failures import OK, report, report_defect, report_interrupt, report_usage
 from .output import Screen
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+# The shell sets this variable to ask click for completions.
+COMPLETION_VARIABLE = "_UNDERSTUDY_COMPLETE"
 
 
 class _CtrlC(Exception):
@@ -40,6 +46,11 @@ class CommandGroup(click.Group):
             found = getattr(import_module(f".{module}", __package__), name)
         assert isinstance(found, click.Command)
         found.epilog = examples_of(cmd_name)
+        add_common_options(cmd_name, found)
+        if COMPLETION_VARIABLE in os.environ:
+            from .completions import add_completions  # noqa: PLC0415 - only for the shell
+
+            add_completions(found)
         return found
 
     def resolve_command(
@@ -48,13 +59,8 @@ class CommandGroup(click.Group):
         """Find a command as click does, and suggest the closest name if none matches."""
         if args[0] == "help" and len(args) > 1:
             args = [*args[1:], "--help"]
-        name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
-
-            close = get_close_matches(name, COMMANDS, n=1)
-            guess = f" Did you mean {close[0]}?" if close else ""
-            ctx.fail(f"Unknown command {name!r}.{guess}")
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            args = [_command_meant(ctx, args[0]), *args[1:]]
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
@@ -69,6 +75,8 @@ class CommandGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete as click does, but command names from the table, without imports."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for the shell
+
         found = [
             CompletionItem(name, help=summary)
             for name, (_, summary) in COMMANDS.items()
@@ -79,6 +87,21 @@ class CommandGroup(click.Group):
     def get_help(self, ctx: click.Context) -> str:
         """Return the list of commands, as `print_overview` prints it."""
         return overview_text(ctx.terminal_width or 80)
+
+
+def _command_meant(ctx: click.Context, word: str) -> str:
+    """Return the command that a word of other programs means; fail with a hint for other words."""
+    from .command_words import ALIASES, POINTERS  # noqa: PLC0415 - only for such a word
+
+    if word in ALIASES:
+        return ALIASES[word]
+    if word in POINTERS:
+        raise click.UsageError(f"Unknown command {word!r}: {POINTERS[word]}.", ctx)
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+    close = get_close_matches(word, COMMANDS, n=1)
+    guess = f" Did you mean {close[0]}?" if close else ""
+    raise click.UsageError(f"Unknown command {word!r}.{guess}", ctx)
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

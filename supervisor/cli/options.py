@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from .text_format import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,6 +91,47 @@ class Text(click.ParamType[str]):
         return str(value)
 
 
+class Word(click.ParamType[str]):
+    """One of the words of a type of the API, which is imported when a word is checked."""
+
+    name = "word"
+
+    def __init__(self, words: Callable[[], Iterable[str]]) -> None:
+        self.words = words
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the word; fail as click does for any other."""
+        words = tuple(self.words())
+        if str(value) not in words:
+            self.fail(f"{value!r} is not one of {', '.join(words)}", param, ctx)
+        return str(value)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        param: click.Parameter,  # noqa: ARG002 - as above
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return the words that begin with what is typed."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for the shell
+
+        return [CompletionItem(word) for word in self.words() if word.startswith(incomplete)]
+
+
+def _badges() -> Iterable[str]:
+    from supervisor.core.info import Badge  # noqa: PLC0415 - only for a filter
+
+    return get_args(Badge)
+
+
+def _phases() -> Iterable[str]:
+    from supervisor.core.session_values import Phase  # noqa: PLC0415 - only for a filter
+
+    return (phase.value for phase in Phase)
+
+
 class Count(click.ParamType[int]):
     """A whole number of at least `minimum`. Unlike click's type it adds no range to the help."""
 
@@ -112,6 +156,10 @@ _WHOLE_NUMBER = re.compile("[0-9]{1,18}")
 DURATION = Duration()
 
 SIZE = Size()
+
+BADGE = Word(_badges)
+
+PHASE = Word(_phases)
 
 TEXT = Text()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .failures import ERROR, INTERRUPTED, OK
@@ -11,6 +12,14 @@ from .text_format import Cell
 if TYPE_CHECKING:
     from supervisor.core.info import Info
     from supervisor.core.receipts import Receipt, TurnResult
+
+
+def show_whole_fields(screen: Screen, pairs: Iterable[tuple[str, Cell | str]]) -> None:
+    """Print names and values, one pair per line; nothing is cut, so that paths can be copied."""
+    rows = list(pairs)
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        screen.line(Cell(f"{name:<{width}}  ", "dim"), value)
 
 
 def show_receipt(screen: Screen, receipt: Receipt) -> None:
@@ -27,11 +36,13 @@ def show_receipt(screen: Screen, receipt: Receipt) -> None:
 
 
 def show_created(screen: Screen, info: Info) -> None:
-    """Print a new session."""
+    """Print the id of a new session, and on standard error its name, agent and folder."""
     if screen.as_json:
         screen.data(info)
     else:
         screen.line(Cell(info.id, "bold"))
+        said = f"{info.name}: {info.agent}" if info.name else info.agent
+        screen.note(said if info.workspace is None else f"{said} in {info.workspace}")
 
 
 def show_result(screen: Screen, result: TurnResult) -> int:

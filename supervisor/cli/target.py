@@ -1,25 +1,35 @@
 """The target of a command: its configuration, the daemon or a store file, and the session.
 
 Both have the methods and errors of the embedding API, so a command works with either. A session is
-found by its id, the beginning or end of its id, its name or its key.
+found by its id, a part of its id, its name, its key or a path of names; other ids also by a part.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from supervisor.core.errors import SessionNotFound, short_repr
+from supervisor.core.errors import (
+    PermissionNotFound,
+    SessionNotFound,
+    SupervisorError,
+    short_repr,
+)
 
-from .failures import require_file
+from .async_runner import NeedsTrio, interrupted_by_signals
+from .common_options import chosen_host, refuse_typed_host
+from .daemon_place import DaemonPlace
+from .failures import IdNotFound, require_file
 from .output import Screen
 
 if TYPE_CHECKING:
+    from supervisor.client import NoDaemon
     from supervisor.configuration import Configuration
-    from supervisor.core.info import Info
+    from supervisor.core.info import Badge, Info
+    from supervisor.core.match import IdKind, Match
     from supervisor.handles.session import Session
 
 
@@ -62,16 +72,92 @@ Access: TypeAlias = Literal["read", "keep", "live"]
 
 @asynccontextmanager
 async def open_target(
-    screen: Screen, *, state: str | None = None, access: Access = "live"
+    screen: Screen, *, state: str | None = None, access: Access = "live", start: bool = False
 ) -> AsyncIterator[Target]:
     """Open the file `state`, or connect to the daemon if `state` is None.
 
-    Raise `NoDaemon` if no daemon listens, and the errors of `connect` and `open`.
+    Without a daemon, `start` starts one, and `access="read"` reads its store. Raise `NoDaemon` if
+    neither is possible, and the errors of `reach_daemon`, `connect` and `open`.
     """
-    if state is None:
-        async with _connected(access) as sup:
-            yield sup
-        return
+    async with AsyncExitStack() as held:
+        if state is not None:
+            refuse_typed_host("--state names a file of this machine")
+            yield await held.enter_async_context(_open_file(screen, state, access))
+            return
+        if chosen_host() is not None:
+            yield await held.enter_async_context(_connected_to_host(screen))
+            return
+        from supervisor.client import NoDaemon  # noqa: PLC0415 - only for who talks to it
+
+        try:
+            sup = await held.enter_async_context(_connected(access))
+        except NoDaemon as error:
+            if start and _start(screen):
+                sup = await held.enter_async_context(_connected(access))
+            elif access == "read":
+                sup = await held.enter_async_context(_open_daemon_store(screen, error))
+            else:
+                raise
+        yield sup
+
+
+@asynccontextmanager
+async def _connected(access: Access) -> AsyncIterator[Target]:
+    """Connect to the configured daemon of this machine."""
+    from supervisor.client import NoDaemon  # noqa: PLC0415 - see above
+
+    require_configuration_file(None)
+    async with AsyncExitStack() as held:
+        try:
+            sup = await held.enter_async_context(_connection(DaemonPlace()))
+        except NoDaemon as error:
+            raise NoDaemon(str(error.args[0]), hint=_no_daemon_hint(access)) from None
+        yield sup
+
+
+@asynccontextmanager
+async def _connected_to_host(screen: Screen) -> AsyncIterator[Target]:
+    """Connect to the daemon of the host that the user has chosen."""
+    from supervisor.client import AnswerLost, NoDaemon  # noqa: PLC0415 - see above
+
+    from .daemon_start import reach_daemon  # noqa: PLC0415 - rarely needed
+
+    async with AsyncExitStack() as held:
+        with interrupted_by_signals():
+            place = held.enter_context(reach_daemon(screen))
+        try:
+            sup = await held.enter_async_context(_connection(place))
+        except (NoDaemon, AnswerLost):
+            detail = place.detail()
+            raise NoDaemon(
+                f"no daemon answers on host {place.host}{f': {detail}' if detail else ''}",
+                hint="start it there, and check its socket with"
+                " `understudy config get daemon.socket`",
+            ) from None
+        yield sup
+
+
+@asynccontextmanager
+async def _connection(place: DaemonPlace) -> AsyncIterator[Target]:
+    from supervisor.client import (  # noqa: PLC0415 - see above
+        connect_blocking,
+        connect_once,
+    )
+    from supervisor.client.running_loop import is_in_event_loop  # noqa: PLC0415 - the same
+
+    connect = connect_once if is_in_event_loop() else connect_blocking
+    async with connect(place.address, token_file=place.token_file) as sup:
+        yield cast("Target", sup)  # it has the same methods; a test compares them
+
+
+def _no_daemon_hint(access: Access) -> str:
+    if access == "live":
+        return "start it with `understudy serve --detach`; `understudy run` and `chat` need none"
+    return "start it with `understudy serve --detach`, or name a file of sessions with --state PATH"
+
+
+@asynccontextmanager
+async def _open_file(screen: Screen, state: str, access: Access) -> AsyncIterator[Target]:
     from supervisor.offline import open_for_maintenance, open_for_reading  # noqa: PLC0415 - see above
 
     if access == "keep":
@@ -84,28 +170,46 @@ async def open_target(
         yield sup
 
 
+def _start(screen: Screen) -> bool:
+    from .daemon_start import start_if_allowed  # noqa: PLC0415 - rarely needed
+
+    with interrupted_by_signals():
+        return start_if_allowed(screen)
+
+
 @asynccontextmanager
-async def _connected(access: Access) -> AsyncIterator[Target]:
-    from supervisor.client import (  # noqa: PLC0415 - only for who talks to it
-        NoDaemon,
-        connect_blocking,
-        connect_once,
-    )
-    from supervisor.client.running_loop import is_in_event_loop  # noqa: PLC0415 - the same
+async def _open_daemon_store(screen: Screen, absent: NoDaemon) -> AsyncIterator[Target]:
+    """Open the store of the daemon, which does not listen, to read it.
 
-    require_configuration_file(None)
-    connect = connect_once if is_in_event_loop() else connect_blocking
-    try:
-        async with connect() as sup:
-            yield cast("Target", sup)  # it has the same methods; a test compares them
-    except NoDaemon as error:
-        raise NoDaemon(str(error.args[0]), hint=_no_daemon_hint(access)) from None
+    Raise `NoDaemon` without a store, and `NeedsTrio` if the caller does not run on trio.
+    """
+    from supervisor.client.running_loop import is_in_event_loop  # noqa: PLC0415 - see above
+
+    path = load_configuration(None).daemon.database
+    if not os.path.exists(path):  # noqa: ASYNC240, PTH110 - fast, and as in require_file
+        raise type(absent)(
+            f"{absent.args[0]}, and no store exists at {path}", hint=absent.hint
+        ) from None
+    if not is_in_event_loop():
+        raise NeedsTrio
+    from supervisor.offline import open_for_reading  # noqa: PLC0415 - see above
+
+    async with open_for_reading(path) as sup:
+        note = _absence_note(path)
+        if screen.as_json:
+            screen.warn(note)
+        else:
+            screen.note(note)
+        yield sup
 
 
-def _no_daemon_hint(access: Access) -> str:
-    if access == "live":
-        return "start one with `understudy serve`; `understudy run` and `chat` need none"
-    return "start one with `understudy serve`, or name a file of sessions with --state PATH"
+def _absence_note(store: str) -> str:
+    from supervisor.store.sqlite.lock import is_held, read_notes  # noqa: PLC0415 - see above
+
+    path = Path(os.path.realpath(store))
+    if is_held(path):
+        return f"The daemon (process {read_notes(path).pid}) does not listen; showing its store."
+    return "The daemon is not running; showing its store as the next start will recover it."
 
 
 def _note_dead_owner(screen: Screen, state: str) -> None:
@@ -121,59 +225,82 @@ def _note_dead_owner(screen: Screen, state: str) -> None:
         )
 
 
-# A shorter text is a part of too many ids; it can be a name.
-_MIN_ID_PART: Final = 2
-
-_MAX_CANDIDATES_SHOWN: Final = 5
-
 _PAGE_SIZE: Final = 500
 
 
 async def find_session(sup: Target, text: str) -> Session:
-    """Return the session that the text names; raise `SessionNotFound` if none or several match.
+    """Return the session that the text names, by one request.
 
-    An exact id is used without a search, a name or key is looked up. A part of an id is compared
-    with the ids of all sessions, which is slower.
+    Raise `SessionNotFound` if there is none, and `AmbiguousId` if there are several.
     """
-    try:
-        return await sup.get(text)
-    except SessionNotFound as error:
-        found = await _matching_ids(sup, text)
-        if len(found) == 1:
-            return sup.session(found[0])
-        if not found:
-            raise SessionNotFound(
-                f"no session matches {short_repr(text)}", hint="`understudy ps` lists them"
-            ) from error
-    named = ", ".join(found[:_MAX_CANDIDATES_SHOWN])
-    more = ", and others" if len(found) > _MAX_CANDIDATES_SHOWN else ""
-    raise SessionNotFound(
-        f"{short_repr(text)} matches {len(found)} sessions: {named}{more}",
-        hint="write the id of one of them",
+    return sup.session((await _find(sup, "session", text, None)).id)
+
+
+async def find_id(sup: Target, kind: IdKind, text: str, *, session: Session | None = None) -> str:
+    """Return the id of the kind that the text stands for, in the session if one is given.
+
+    Raise `SessionNotFound`, `PermissionNotFound` or `IdNotFound` if there is none, and
+    `AmbiguousId` if there are several.
+    """
+    return (await _find(sup, kind, text, session)).id
+
+
+async def find_exact_session(sup: Target, text: str) -> Session:
+    """Return the session with this whole id or name; a part of an id is refused."""
+    match = await _find(sup, "session", text, None)
+    if text not in (match.id, match.name):
+        raise SessionNotFound(
+            f"no session has the id or the name {short_repr(text)}",
+            hint="write the whole id or the name, as listed by `understudy ps --all`",
+        )
+    return sup.session(match.id)
+
+
+async def _find(sup: Target, kind: IdKind, text: str, session: Session | None) -> Match:
+    if not text.strip():
+        raise _not_found(kind, text, session)
+    inside = None if session is None else session.id
+    found = (await sup.resolve(text, kind, session=inside)).items
+    if not found:
+        raise _not_found(kind, text, session)
+    return found[0]
+
+
+def _not_found(kind: IdKind, text: str, session: Session | None) -> SupervisorError:
+    """Return the error for a text that stands for no id of the kind."""
+    if kind == "session":
+        return SessionNotFound(
+            f"no session matches {short_repr(text)}", hint="`understudy ps` lists them"
+        )
+    if kind == "request":
+        return PermissionNotFound(
+            f"no pending request matches {short_repr(text)}", hint="`understudy inbox` lists them"
+        )
+    where = "" if session is None else f" of session {session.id}"
+    shown = "ID" if session is None else session.id
+    command = f"understudy {'inputs' if kind == 'input' else 'log'} {shown}"
+    return IdNotFound(
+        f"no {kind}{where} matches {short_repr(text)}", hint=f"`{command}` lists them"
     )
 
 
-async def _matching_ids(sup: Target, text: str) -> list[str]:
-    """Return the ids of sessions with this name or key; else ids that begin or end with it."""
-    named = all_sessions(sup, with_text=text)
-    exact: list[str] = [one.id async for one in named if text in (one.name, one.key)]
-    if exact or len(text) < _MIN_ID_PART:
-        return exact
-    ids: list[str] = [one.id async for one in all_sessions(sup)]
-    ids += (await sup.stats()).damaged  # only the id of a damaged row is readable
-    return [one for one in ids if one.startswith(text) or one.endswith(text)]
-
-
 async def all_sessions(
-    sup: Target, *, with_text: str | None = None, root: str | None = None
+    sup: Target,
+    *,
+    with_text: str | None = None,
+    root: str | None = None,
+    badge: Badge | None = None,
+    tag: str | None = None,
 ) -> AsyncIterator[Info]:
-    """Yield all sessions, or those whose name, title or key contains `with_text`.
+    """Yield all sessions, or those that match the filters, read page by page.
 
-    The sessions are read page by page.
+    `with_text` is part of the name, title or key.
     """
     cursor: str | None = None
     while True:
-        page = await sup.list(text=with_text, root=root, limit=_PAGE_SIZE, cursor=cursor)
+        page = await sup.list(
+            text=with_text, root=root, badge=badge, tag=tag, limit=_PAGE_SIZE, cursor=cursor
+        )
         for info in page.items:
             yield info
         cursor = page.next

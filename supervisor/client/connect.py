@@ -88,3 +88,4 @@ async def check_version(transport: Transport) -> None:
             f"the daemon on {transport.display_name} speaks {version.api}, this client {_API}",
             hint="use the same version of understudy on both sides",
         )
+    transport.daemon_version = version.version

@@ -184,7 +184,7 @@ class RemoteWatcher(RemoteFeed[Item]):
     """The records and deltas of one session; see `supervisor.Watcher`."""
 
     def __init__(self, transport: Transport, path: str, query: Mapping[str, Any]) -> None:
-        super().__init__(transport, path, query, _decode_item)
+        super().__init__(transport, path, query, decode_item)
 
 
 class RemoteGlobalFeed(RemoteFeed[Record]):
@@ -208,7 +208,8 @@ def _decode_record(event: ServerSentEvent) -> Numbered[Record]:
     return _record_from_json(orjson.loads(event.data)), int(event.id or 0)
 
 
-def _decode_item(event: ServerSentEvent) -> Numbered[Item]:
+def decode_item(event: ServerSentEvent) -> Numbered[Item]:
+    """Return the record, delta or gap of an event, and the number that follows from it."""
     plain = orjson.loads(event.data)
     if event.name == "delta":
         return Delta(**{name: plain[name] for name in _DELTA_FIELDS}), None

@@ -168,11 +168,11 @@ class RemoteSession(RemoteInputs):
         return await self._post_for_session("fork", checked_arguments({"at_turn": at_turn}))
 
     async def archive(self) -> None:
-        """Make a stopped session read-only and free its key."""
+        """Make a stopped session read-only and free its key and its name."""
         await self._post("archive")
 
     async def unarchive(self) -> None:
-        """Undo `archive`; raise `KeyTaken` if another session holds the key now."""
+        """Undo `archive`; raise `KeyTaken` or `NameTaken` if those have a holder now."""
         await self._post("unarchive")
 
     async def seen(self, seq: int) -> None:
@@ -186,9 +186,12 @@ class RemoteSession(RemoteInputs):
         tags: Sequence[str] | None = None,
         custom: Mapping[str, str] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
+        name: str | None = None,
     ) -> None:
         """Change the given attributes; None leaves one unchanged."""
-        arguments = checked_arguments({"title": title, "tags": tags, "custom": custom})
+        arguments = checked_arguments(
+            {"title": title, "tags": tags, "custom": custom, "name": name}
+        )
         await self._transport.request_bytes(
             "PATCH", self._path(), {**arguments, "limits": limits_argument(limits)}
         )

@@ -21,6 +21,7 @@ from supervisor.core.errors import (
 from supervisor.core.ids import SessionKey, parse_session_id
 from supervisor.core.info import Badge, Info, Node
 from supervisor.core.limits import Ladder, Limits, OnStall, Restart
+from supervisor.core.match import IdKind, Match
 from supervisor.core.permissions import Permissions
 from supervisor.core.session_values import Decision, Phase
 from supervisor.core.validation import check_choice, check_integer, check_key, check_text
@@ -36,6 +37,7 @@ from supervisor.handles.page import Page
 from .transport import SLOW_SECONDS, Transport, is_id
 
 if TYPE_CHECKING:
+    from supervisor.core.agent_list import ListedAgent
     from supervisor.handles.shapes import Options
     from supervisor.handles.views import Stats
     from supervisor.sessions.inbox import PermissionRequest
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
     from .feed import RemoteGlobalFeed
     from .session import RemoteSession
+    from .watch import RemoteSessionFeed
 
 T = TypeVar("T")
 # The daemon's limit for one page.
@@ -142,6 +145,16 @@ class RemoteSupervisor:
         path = f"v1/sessions/{parse_session_id(id)}"
         await self._transport.request_bytes("DELETE", path, timeout_seconds=SLOW_SECONDS)
 
+    async def resolve(
+        self, text: str, kind: IdKind | None = None, *, session: str | None = None
+    ) -> Page[Match]:
+        """Find the id that a text stands for; see `supervisor.Supervisor.resolve`."""
+        if kind is not None:
+            check_choice("kind", kind, IdKind)
+        session_id = None if session is None else parse_session_id(session)
+        arguments = {"text": check_text("text", text), "kind": kind, "session": session_id}
+        return await self._transport.request(Page[Match], "GET", "v1/resolve", arguments)
+
     async def list(
         self,
         *,
@@ -201,6 +214,12 @@ class RemoteSupervisor:
         from supervisor.handles.views import Stats  # noqa: PLC0415 - rarely needed
 
         return await self._transport.request(Stats, "GET", "v1/stats")
+
+    async def agents(self) -> tuple[ListedAgent, ...]:
+        """Return the agents by name, with what is missing; no agent is started."""
+        from supervisor.core.agent_list import ListedAgent  # noqa: PLC0415 - rarely needed
+
+        return (await self._transport.request(Page[ListedAgent], "GET", "v1/agents")).items
 
     # Maintenance --------------------------------------------------------------------------
 
@@ -311,6 +330,26 @@ class RemoteSupervisor:
         from .feed import RemoteGlobalFeed, open_feed  # noqa: PLC0415 - it needs trio
 
         return open_feed(RemoteGlobalFeed(self._transport, "v1/stream", {"after": after}))
+
+    def watch_sessions(
+        self, sessions: Sequence[str] = (), after: int = 0
+    ) -> AbstractAsyncContextManager[RemoteSessionFeed]:
+        """Watch the rows of all sessions, and the records of at most 16 named ones.
+
+        See `supervisor.Supervisor.watch_sessions`. After a restart of the daemon the feed continues
+        with a new `Snapshot`.
+        """
+        from supervisor.handles.session_rows import (  # noqa: PLC0415 - rarely needed
+            check_named,
+            check_position,
+        )
+
+        from .feed import open_feed  # noqa: PLC0415 - it needs an event loop
+        from .watch import RemoteSessionFeed  # noqa: PLC0415 - as above
+
+        named = check_named(sessions)
+        check_position(after)
+        return open_feed(RemoteSessionFeed(self._transport, named, after))
 
     async def reload(self) -> Reloaded:
         """Reload the daemon's configuration and return the changes."""

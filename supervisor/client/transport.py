@@ -63,6 +63,7 @@ SLOW_SECONDS: Final = 600.0
 # Time in which a daemon may be unreachable while a result or a feed is waited for.
 MAX_ABSENCE_SECONDS: Final = 60.0
 _ERRORS: Final = 400
+_NO_SUCH_ROUTE: Final = "no_such_route"
 # All filters of a list fit, percent-encoded. httpx refuses a URL of more than 64 KiB.
 _MAX_QUERY_BYTES: Final = 32 * 1024
 _JSON: Final = {"content-type": "application/json"}
@@ -76,6 +77,8 @@ class Transport:
         self._http = http
         self.address = address
         self.is_closed = False
+        # The daemon's version of the program, once it has said so.
+        self.daemon_version: str | None = None
 
     @property
     def display_name(self) -> str:
@@ -125,7 +128,7 @@ class Transport:
         with self._http.time_limit(timeout_seconds):
             response = await self._send(request)
             if response.status >= _ERRORS:
-                raise decode_error(response.content, status=response.status)
+                raise self._error(response.content, response.status)
             return response.content
         raise AnswerLost(
             f"no answer from {self.display_name} within {timeout_seconds:g} seconds",
@@ -168,11 +171,23 @@ class Transport:
         if stream.status < _ERRORS:
             return stream
         try:
-            raise decode_error(await stream.read_error(), status=stream.status)
+            raise self._error(await stream.read_error(), stream.status)
         except ConnectionBroken:
             raise self.answer_lost_error() from None
         finally:
             stream.close()
+
+    def _error(self, content: bytes, status: int) -> SupervisorError:
+        """Return the error of an answer; an unknown route is one of a daemon of another version."""
+        error = decode_error(content, status=status)
+        if error.code != _NO_SUCH_ROUTE:
+            return error
+        known = "" if self.daemon_version is None else f" (version {self.daemon_version})"
+        return AnswerLost(
+            f"the daemon on {self.display_name}{known} does not know this request",
+            hint="restart it with the version of this client: `understudy down`, then"
+            " `understudy serve --detach`",
+        )
 
     def refuse_if_closed(self) -> None:
         """Raise `NoDaemon` if the block of `connect()` has ended."""

@@ -15,6 +15,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # not from `typing`, which takes long to import
 if TYPE_CHECKING:
+    from .agent_catalog import AgentCatalog
     from .agent_presets import Preset, find_program, presets
     from .agent_table import AgentTable, FromEnvironment, McpServer
     from .agents import agent_problems, check, make_agents
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # The module of each name. It is imported on its first use, because most commands only need `paths`.
 _MODULES = {
+    "agent_catalog": ("AgentCatalog",),
     "agent_presets": ("Preset", "find_program", "presets"),
     "agent_table": ("AgentTable", "FromEnvironment", "McpServer"),
     "agents": ("agent_problems", "check", "make_agents"),
@@ -36,6 +38,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "AgentCatalog",
     "AgentTable",
     "ConfigProblem",
     "Configuration",

@@ -10,11 +10,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from .agent_table import Driver
+
+if TYPE_CHECKING:
+    from supervisor.drivers.acp.agent_spec import LoginHelp
 
 
 @attrs.frozen
@@ -38,6 +41,9 @@ class _PresetEntry:
     hint: str
     driver: Driver = "acp"
     options: Mapping[str, Any] = attrs.field(factory=dict)
+    # What to run to log in, and the variable that can hold a key instead.
+    login: str | None = None
+    key: str | None = None
 
 
 _PRESETS: Final[Mapping[str, _PresetEntry]] = MappingProxyType(
@@ -46,24 +52,66 @@ _PRESETS: Final[Mapping[str, _PresetEntry]] = MappingProxyType(
             # The adapter was renamed; older installations have the second name.
             ("claude-agent-acp", "claude-code-acp"),
             "npm install -g @agentclientprotocol/claude-agent-acp",
+            login="run `claude` once (npm install -g @anthropic-ai/claude-code), leave with /exit",
+            key="ANTHROPIC_API_KEY",
         ),
-        "codex": _PresetEntry(("codex-acp",), "npm install -g @agentclientprotocol/codex-acp"),
+        "codex": _PresetEntry(
+            ("codex-acp",),
+            "npm install -g @agentclientprotocol/codex-acp",
+            login="run `codex login` (npm install -g @openai/codex)",
+        ),
         "gemini": _PresetEntry(
             ("gemini --acp",),
             "npm install -g @google/gemini-cli; older versions need `gemini --experimental-acp`",
+            login="run `gemini` once and choose how to log in",
+            key="GEMINI_API_KEY",
         ),
-        "copilot": _PresetEntry(("copilot --acp",), "npm install -g @github/copilot"),
-        "qwen": _PresetEntry(("qwen --acp",), "npm install -g @qwen-code/qwen-code"),
-        "opencode": _PresetEntry(("opencode acp",), "npm install -g opencode-ai"),
-        "kimi": _PresetEntry(("kimi acp",), "uv tool install kimi-cli"),
-        "goose": _PresetEntry(("goose acp",), "install the goose CLI, then run `goose configure`"),
-        "hermes": _PresetEntry(("hermes acp", "hermes-acp"), "uv tool install 'hermes-agent[acp]'"),
+        "copilot": _PresetEntry(
+            ("copilot --acp",),
+            "npm install -g @github/copilot",
+            login="run `copilot` once and write /login",
+            key="COPILOT_GITHUB_TOKEN",
+        ),
+        "qwen": _PresetEntry(
+            ("qwen --acp",),
+            "npm install -g @qwen-code/qwen-code",
+            login="run `qwen` once and log in there",
+        ),
+        "opencode": _PresetEntry(
+            ("opencode acp",), "npm install -g opencode-ai", login="run `opencode auth login`"
+        ),
+        "kimi": _PresetEntry(
+            ("kimi acp",), "uv tool install kimi-cli", login="run `kimi` once and log in there"
+        ),
+        "goose": _PresetEntry(
+            ("goose acp",),
+            "install the goose CLI, then run `goose configure`",
+            login="run `goose configure`",
+        ),
+        "hermes": _PresetEntry(
+            ("hermes acp", "hermes-acp"),
+            "uv tool install 'hermes-agent[acp]'",
+            login="run `hermes` once and log in there",
+        ),
         "cursor": _PresetEntry(
-            ("cursor-agent acp",), "install the Cursor CLI, then `cursor-agent login`"
+            ("cursor-agent acp",),
+            "install the Cursor CLI, then `cursor-agent login`",
+            login="run `cursor-agent login`",
         ),
-        "vibe": _PresetEntry(("vibe-acp",), "uv tool install mistral-vibe"),
-        "auggie": _PresetEntry(("auggie --acp",), "npm install -g @augmentcode/auggie"),
-        "cline": _PresetEntry(("cline --acp",), "npm install -g cline"),
+        "vibe": _PresetEntry(
+            ("vibe-acp",),
+            "uv tool install mistral-vibe",
+            login="run `vibe` once and log in there",
+            key="MISTRAL_API_KEY",
+        ),
+        "auggie": _PresetEntry(
+            ("auggie --acp",),
+            "npm install -g @augmentcode/auggie",
+            login="run `auggie login`",
+        ),
+        "cline": _PresetEntry(
+            ("cline --acp",), "npm install -g cline", login="run `cline` once and log in there"
+        ),
         "claude-print": _PresetEntry(
             ("claude -p --output-format stream-json --verbose",),
             "npm install -g @anthropic-ai/claude-code",
@@ -112,6 +160,14 @@ def find_preset(name: str, environ: Mapping[str, str]) -> Preset:
         if found_at is not None:
             return Preset(name, command, found_at, known.driver, known.hint, known.options)
     return Preset(name, commands[0], None, known.driver, known.hint, known.options)
+
+
+def login_help(name: str) -> LoginHelp | None:
+    """Return how to log in to the agent of a preset; None for an agent that is a command."""
+    from supervisor.drivers.acp.agent_spec import LoginHelp  # noqa: PLC0415 - drivers are slow to import
+
+    known = _PRESETS[name]
+    return None if known.login is None else LoginHelp(known.login, known.key, name)
 
 
 def find_program(command: tuple[str, ...], environ: Mapping[str, str]) -> str | None:

@@ -14,6 +14,7 @@ import attrs
 from supervisor.core.env_values import EnvValue, format_env_value
 from supervisor.core.errors import ConfigError, short_repr
 
+from .agent_presets import login_help
 from .agent_table import AgentTable, McpServer
 from .loader import AnyPath, Configuration, read
 from .sources import DEFAULT, ConfigProblem, config_error
@@ -67,7 +68,7 @@ def _try_agents(
     made, problems = list[Any](), list[ConfigProblem]()
     for table in configuration.agents:
         try:
-            made.append(_make_agent(table, environ))
+            made.append(make_agent(table, environ))
         except ConfigError as error:
             path = f"agents.{table.name}"
             key = "function" if table.driver == "python" else "command"
@@ -78,7 +79,8 @@ def _try_agents(
     return made, problems
 
 
-def _make_agent(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
+def make_agent(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
+    """Return the agent of a table; raise ConfigError if its function cannot be imported."""
     from supervisor.drivers.confined import Confined  # noqa: PLC0415 - drivers are slow to import
 
     agent = _MAKERS[table.driver](table, environ)
@@ -101,7 +103,8 @@ def _acp(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
         options=table.options,
         handshake_seconds=HANDSHAKE_SECONDS if wait is None else wait,
     )
-    return attrs.evolve(made, environ=environ)
+    login = None if table.preset is None else login_help(table.preset)
+    return attrs.evolve(made, environ=environ, login=login)
 
 
 def _texts(values: Mapping[str, EnvValue]) -> dict[str, str]:

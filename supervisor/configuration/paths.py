@@ -15,13 +15,16 @@ from typing import Final
 PREFIX: Final = "UNDERSTUDY_"
 # Path of a file that replaces all others.
 FILE_VARIABLE: Final = "UNDERSTUDY_CONFIG"
+# Name of the host whose daemon the commands use.
+HOST_VARIABLE: Final = "UNDERSTUDY_HOST"
 # Variables with our prefix that are not settings.
-IGNORED_VARIABLES: Final = frozenset({FILE_VARIABLE, "UNDERSTUDY_CONTAINMENT"})
+IGNORED_VARIABLES: Final = frozenset({FILE_VARIABLE, HOST_VARIABLE, "UNDERSTUDY_CONTAINMENT"})
 # The longest path of a unix socket in Linux, without the final zero byte.
 MAX_SOCKET_PATH_BYTES: Final = 107
 
 FILE_NAME: Final = "understudy.toml"
 FOLDER_NAME: Final = "understudy"
+HOSTS_NAME: Final = "hosts.toml"
 SOCKET_NAME: Final = "understudy.sock"
 
 
@@ -33,6 +36,11 @@ def configuration_files(cwd: Path | None, environ: Mapping[str, str]) -> list[Pa
     if cwd is not None:
         files.append(cwd / FILE_NAME)
     return files
+
+
+def hosts_file(environ: Mapping[str, str]) -> Path:
+    """Return the path of the file with the hosts whose daemons can be used."""
+    return _xdg_folder(environ, "XDG_CONFIG_HOME", ".config") / FOLDER_NAME / HOSTS_NAME
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:

@@ -326,6 +326,7 @@ class DaemonSettings:
     log_level: LogLevel = attrs.field(default="info", validator=one_of(LogLevel))
     log_format: LogFormat = attrs.field(default="text", validator=one_of(LogFormat))
     log_content: bool = attrs.field(default=False, validator=_check_flag)
+    autostart: bool = attrs.field(default=True, validator=_check_flag)
 
     @property
     def database(self) -> str:
@@ -336,6 +337,16 @@ class DaemonSettings:
     def token(self) -> str:
         """Path of the file with the token for TCP."""
         return str(Path(self.state_folder) / "token")
+
+    @property
+    def log_file(self) -> str:
+        """Path of the log of a detached daemon."""
+        return log_file_in(self.state_folder)
+
+
+def log_file_in(state_folder: str) -> str:
+    """Return the path of the log of a detached daemon with that state folder."""
+    return str(Path(state_folder) / "daemon.log")
 
 
 # An instance to check single fields with; the real paths depend on the user.

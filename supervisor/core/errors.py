@@ -9,7 +9,8 @@
     ├── not now, not in this phase
     │     SessionNotActive, NotRunning, TurnOver, QueueFull, StoreDegraded, RepairRefused
     ├── a conflict with an earlier request
-    │     KeyTaken, IdempotencyConflict, PermissionConflict, StoreLocked, Fenced
+    │     KeyTaken, NameTaken, AmbiguousId, IdempotencyConflict, PermissionConflict,
+    │     StoreLocked, Fenced
     ├── more than was granted
     │     SpawnRefused, BudgetSpent, PermissionDenied
     └── ours, or the agent's
@@ -22,7 +23,10 @@ interface (embedded, HTTP, CLI) and does not change.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar, Final
+
+from .match import Match
 
 
 class SupervisorError(Exception):
@@ -148,6 +152,18 @@ class RepairRefused(SupervisorError):
 
 class KeyTaken(SupervisorError):
     """Another unarchived session holds that key."""
+
+
+class NameTaken(SupervisorError):
+    """Another session of the same tree, or another root, holds that name."""
+
+
+class AmbiguousId(SupervisorError):
+    """The text is a part of several ids, or the name of several sessions: `candidates`."""
+
+    def __init__(self, problem: str, *, hint: str, candidates: Sequence[Match] = ()) -> None:
+        super().__init__(problem, hint=hint)
+        self.candidates = tuple(candidates)
 
 
 class IdempotencyConflict(SupervisorError):

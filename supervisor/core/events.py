@@ -180,6 +180,7 @@ class DetailsChanged(RequestEvent, kw_only=True):
     tags: tuple[str, ...] | None = None
     custom: Mapping[str, str] | None = None
     limits: Limits | None = None
+    name: str | None = None
 
 
 class RecordsSeen(RequestEvent, kw_only=True):

@@ -234,7 +234,7 @@ def _shared(thing: T) -> T:
 def session_changed(session: SessionState, body: Body, fact: Fact) -> Changes:
     changes: Changes = {
         name: body[name]
-        for name in ("title", "custom", "epoch", "zombie", "leaving", "keeps_attention")
+        for name in ("name", "title", "custom", "epoch", "zombie", "leaving", "keeps_attention")
         if name in body
     }
     if "tags" in body:
@@ -323,7 +323,7 @@ def session_cleared(_: SessionState, body: Body, __: Fact) -> Changes:
 def session_archived(_: SessionState, body: Body, __: Fact) -> Changes:
     changes: Changes = {"archived": body["archived"]}
     if body["archived"]:
-        changes["attention"] = ()  # whoever archives a session is done with it
+        changes["attention"] = ()  # archiving a session says that it is done with
     return changes
 
 

@@ -242,7 +242,7 @@ def waiting_for(session: SessionState) -> str | None:
 
 _WAITS_FOR_A_PERSON: Final = frozenset[AttentionKind]({"permission", "question", "login"})
 
-# Reasons of a stop that nobody asked for, so its last turn may be news.
+# Reasons of a stop that no user asked for, so its last turn may be news.
 _STOPPED_BY_ITSELF: Final = frozenset({"completed", "ttl_expired"})
 
 
@@ -271,5 +271,5 @@ def need_of(info: Info) -> Need:  # noqa: PLR0911 - one for each need
 
 
 def _is_resting(info: Info) -> bool:
-    """Return True for a session that was stopped for a reason that is no news."""
+    """Return True for a session that was stopped for a reason that is not news."""
     return info.phase is Phase.STOPPED and info.stop_reason not in _STOPPED_BY_ITSELF

@@ -162,6 +162,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
     ),
     "session_changed": _fields(
         optional={
+            "name": TEXT,
             "title": TEXT_OR_NONE,
             "tags": LIST,
             "custom": OBJECT,

@@ -13,6 +13,7 @@ Rule 4: a suspended or stopped session with no inputs and nothing left over gets
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypedDict
 
 import attrs
@@ -105,6 +106,7 @@ def plan(
     at: float,
     steady_at: float | None = None,
     stops: Collection[SessionId] = (),
+    last_seqs: Mapping[SessionId, int] = MappingProxyType({}),
 ) -> RecoveryPlan:
     """Return the recovery plan; `at` is the current wall time and `steady_at` the steady time.
 
@@ -112,9 +114,11 @@ def plan(
     that need no recovery, without descendants, may be left out. Expiry comes first: a session
     past its expiry ends for that reason, whatever it was doing. Dependents of a session that
     ends stop before it, the youngest first. `stops` are sessions that users have stopped since the
-    supervisor was started again.
+    supervisor was started again. `last_seqs` are the numbers of their last records, which the rows
+    of the plan name.
     """
-    return _PlanBuilder(rows, at, at if steady_at is None else steady_at, stops).finish()
+    steady_at = at if steady_at is None else steady_at
+    return _PlanBuilder(rows, at, steady_at, stops, last_seqs).finish()
 
 
 class _PlanBuilder:
@@ -126,7 +130,9 @@ class _PlanBuilder:
         at: float,
         steady_at: float,
         stops: Collection[SessionId],
+        last_seqs: Mapping[SessionId, int],
     ) -> None:
+        self._last_seqs = dict(last_seqs)
         self._at = at
         self._steady_at = steady_at
         self._stops = stops
@@ -215,7 +221,10 @@ class _PlanBuilder:
             tree_view=TreeView(dependents=dependents, child_slots_full=True, ran_seconds=ran),
         )
         event = step.event(epoch=row.epoch + 1, fresh=TurnId("foreseen"))
-        self._rows[session_id] = decide(row, event).state
+        last_seq = self._last_seqs.get(session_id, 0)
+        decided = decide(row, event, last_seq)
+        self._rows[session_id] = decided.state
+        self._last_seqs[session_id] = last_seq + len(decided.facts)
         self._steps.append(step)
 
     def _to_wake(self) -> list[SessionId]:

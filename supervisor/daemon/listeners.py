@@ -75,8 +75,13 @@ def find_lock_holder(socket: str | os.PathLike[str]) -> str | None:
     """
     if not is_held(Path(socket)):
         return None
-    holder = _read_lock_file(Path(socket))
+    holder = find_starting_daemon(socket)
     return "a process" if holder is None else f"process {holder.pid}"
+
+
+def find_starting_daemon(socket: str | os.PathLike[str]) -> DaemonProcess | None:
+    """Return the process that holds the lock of the socket and may not listen; None if unknown."""
+    return _read_lock_file(Path(socket)) if is_held(Path(socket)) else None
 
 
 def _read_lock_file(socket: Path) -> DaemonProcess | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import io
 import logging
 import os
 import queue
@@ -19,7 +20,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TextIO, TypeAlias
+from typing import Any, Final, Protocol, TextIO, TypeAlias
 
 import orjson
 
@@ -223,9 +224,19 @@ class QueuedHandler(logging.Handler):
                 self._handler.handle(one)
 
 
+class LogStream(Protocol):
+    """A stream for log lines."""
+
+    def write(self, text: str, /) -> object:
+        """Write the text."""
+
+    def flush(self) -> None:
+        """Write buffered text."""
+
+
 @contextmanager
 def logging_to(
-    stream: TextIO,
+    stream: LogStream,
     *,
     level: str,
     form: str,
@@ -234,8 +245,8 @@ def logging_to(
     show_content: bool = False,
 ) -> Iterator[QueuedHandler]:
     """Send our log lines to the stream during the block; see rule 3 for `show_content`."""
-    handler = logging.StreamHandler(stream)
-    for_journal = _is_journal(stream, environ)
+    handler = logging.StreamHandler[LogStream](stream)
+    for_journal = isinstance(stream, io.TextIOBase) and _is_journal(stream, environ)
     handler.setFormatter(
         JsonFormatter(secret_filter, show_content=show_content)
         if form == "json"
@@ -264,7 +275,7 @@ def set_level(level: str) -> None:
         logging.getLogger(name).setLevel(level.upper())
 
 
-def _is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
+def _is_journal(stream: io.TextIOBase, environ: Mapping[str, str]) -> bool:
     """Return True if systemd has connected the stream to the journal."""
     try:
         found = os.fstat(stream.fileno())

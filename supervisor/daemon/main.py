@@ -12,16 +12,18 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import trio
 
-from supervisor.configuration import Configuration, load
+from supervisor.configuration import Configuration, DaemonSettings, load
 from supervisor.core.errors import ConfigError, SupervisorError
 
 from .descriptors import raise_descriptor_limit
 from .exit_watchdog import THREAD_PREFIX, ExitWatchdog
+from .log_file import CappedLog, is_log_file
 from .logging_ import SecretFilter, logging_to, standard_error
+from .process_note import note_exit
 from .reload import Load
 from .service import ExitCode, serve
 
@@ -44,7 +46,7 @@ def run(
     environ = os.environ if environ is None else environ
     daemon, secret_filter = configuration.daemon, SecretFilter()
     with logging_to(
-        standard_error(),
+        _log_stream(daemon),
         level=daemon.log_level,
         form=daemon.log_format,
         show_content=daemon.log_content,
@@ -54,12 +56,13 @@ def run(
 
         def end_process(code: int) -> None:
             try:
+                note_exit(daemon.socket, code)
                 logs.flush()
             finally:
                 os._exit(code)
 
         with ExitWatchdog(end_process) as exit_watchdog, _failing_threads_end(exit_watchdog):
-            return _exit_code(
+            code = _exit_code(
                 configuration,
                 partial(
                     serve,
@@ -70,6 +73,14 @@ def run(
                     exit_watchdog=exit_watchdog,
                 ),
             )
+            note_exit(daemon.socket, code)
+            return code
+
+
+def _log_stream(daemon: DaemonSettings) -> TextIO | CappedLog:
+    """Return standard error, capped if it is the log file of a detached daemon."""
+    stream, path = standard_error(), Path(daemon.log_file)
+    return CappedLog(stream, path) if is_log_file(stream, path) else stream
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import attrs
 
 from supervisor.api.operation import Operation, operation
 from supervisor.api.request import OperationCall
-from supervisor.configuration import Configuration, DaemonSettings, make_agents
+from supervisor.configuration import AgentCatalog, Configuration, DaemonSettings, make_agents
 from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.handles.supervisor import Supervisor
 from supervisor.sessions.maintenance_reports import Reloaded
@@ -36,11 +36,13 @@ class Reloader:
         configuration: Configuration,
         load: Load | None,
         environ: Mapping[str, str],
+        agent_catalog: AgentCatalog,
     ) -> None:
         self._sup = sup
         self._configuration = configuration
         self._load = load
         self._environ = environ
+        self._agent_catalog = agent_catalog
 
     async def run(self, signals: DaemonSignals, notifier: Notifier, status: str) -> None:
         """Reload on each request until cancelled; an invalid configuration changes nothing."""
@@ -60,9 +62,15 @@ class Reloader:
         """
         wanted = self._configuration if self._load is None else self._load()
         agents = make_agents(wanted, environ=self._environ)
-        changes = await self._sup.reload(
-            agents=agents, settings=within_descriptors(wanted.settings)
-        )
+        before = self._configuration.agents
+        self._agent_catalog.replace(wanted.agents)
+        try:
+            changes = await self._sup.reload(
+                agents=agents, settings=within_descriptors(wanted.settings)
+            )
+        except SupervisorError:
+            self._agent_catalog.replace(before)
+            raise
         set_level(wanted.daemon.log_level)
         changes = self._with_daemon_settings(changes, wanted.daemon)
         self._configuration = attrs.evolve(

@@ -28,7 +28,7 @@ from supervisor.api.app import make_app
 from supervisor.api.backup_folder import BackupFolder
 from supervisor.api.drain import DrainState
 from supervisor.api.gate import PEER_UID
-from supervisor.configuration import Configuration, DaemonSettings, make_agents
+from supervisor.configuration import AgentCatalog, Configuration, DaemonSettings, make_agents
 from supervisor.drivers.port import AgentKind
 from supervisor.handles.supervisor import Supervisor
 from supervisor.handles.views import Introspection
@@ -42,6 +42,7 @@ from .folders import make_folder
 from .listeners import Listeners, hold_socket_lock, keep_socket, open_listeners
 from .logging_ import EventLog, SecretFilter
 from .metrics import DaemonMetrics
+from .process_note import note_start
 from .reload import Load, Reloader
 from .signals import DaemonSignals, Urgency, handle_signals
 from .systemd import Notifier, report_status, run_watchdog
@@ -113,8 +114,12 @@ class _Daemon:
     secret_filter: SecretFilter
     exit_watchdog: ExitWatchdog
     task_status: trio.TaskStatus[Supervisor]
+    agent_catalog: AgentCatalog = attrs.field(init=False)
     _introspection: Introspection | None = None
     _has_lock: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self.agent_catalog = AgentCatalog(self.configuration.agents, self.environ)
 
     @property
     def _daemon(self) -> DaemonSettings:
@@ -171,6 +176,7 @@ class _Daemon:
             open_supervisor(
                 self._daemon.database,
                 agents=agents,
+                agent_source=self.agent_catalog,
                 settings=within_descriptors(self.configuration.settings),
             )
         )
@@ -209,7 +215,8 @@ class _Daemon:
         await metrics.open()
         backups = BackupFolder(Path(self._daemon.state_folder) / _BACKUPS)
         await trio.to_thread.run_sync(backups.remove_unfinished)
-        reloader = Reloader(sup, self.configuration, self.load, self.environ)
+        reloader = Reloader(sup, self.configuration, self.load, self.environ, self.agent_catalog)
+        note_start(self._daemon)
         for listener in listeners:
             app = make_app(
                 sup,

@@ -99,7 +99,13 @@ def field_kinds(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - an attrs class
     made = get_origin(kind) or kind
     variables: Any = getattr(made, "__parameters__", ())
     arguments = dict(zip(variables, get_args(kind), strict=False))
-    hints = typing.get_type_hints(made)
+    # Resolved by `attrs.resolve_types` if the names are not those of the class's module.
+    is_resolved = "__attrs_types_resolved__" in vars(made)
+    hints = (
+        {field.name: field.type for field in attrs.fields(made)}
+        if is_resolved
+        else typing.get_type_hints(made)
+    )
     return {field.name: _substitute(hints[field.name], arguments) for field in attrs.fields(made)}
 
 

@@ -25,7 +25,7 @@ from supervisor.core.text import describe_error, plain_text
 from supervisor.core.validation import check_agent_name
 
 from .port import BlockedOn, DriverContext
-from .runtime import DriverRuntime
+from .runtime import DriverRuntime, ReportedAgent
 from .turn import CURRENT_SESSION, Turn, is_cancellation
 from .turn_control import TurnControl
 
@@ -92,6 +92,7 @@ class PythonDriver:
         self._run: _PythonRun | None = None
 
     def start(self) -> None:
+        self._runtime.reported_agents[self._agent.name] = ReportedAgent(CAPABILITIES)
         self._context.report_eventually(
             agent_events.AgentAttached(agent=ATTACHED_AGENT, **self._context.stamp())
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVarTuple
 
+import attrs
 import trio
 from trio_util import AsyncValue
 
 from supervisor.core.ids import TurnId
+from supervisor.core.state import Capabilities
 
 from .agent_nurseries import AgentNurseries
 from .process.line_budget import LineBudget
@@ -17,6 +19,14 @@ from .process.processes import Processes
 from .process.request_budget import RequestBudget
 
 Args = TypeVarTuple("Args")
+
+
+@attrs.frozen
+class ReportedAgent:
+    """Capabilities and version that an agent reported at its start."""
+
+    capabilities: Capabilities
+    version: str | None = None
 
 
 class DriverRuntime:
@@ -44,6 +54,8 @@ class DriverRuntime:
         self._evict: Callable[[], object] | None = None
         # Set when the supervisor shuts down; work that never ends by itself may wait for it.
         self.shutdown_started = trio.Event()
+        # By name, what each agent reported when it last started.
+        self.reported_agents: dict[str, ReportedAgent] = {}
         # Turns that are over and whose work has not ended, each with a description of its owner.
         self.zombies: dict[TurnId, str] = {}
         # Invariant: the length of `zombies`, which only the two methods below change.

@@ -18,6 +18,8 @@ from supervisor.sessions.services import Services
 from supervisor.sessions.session_info import session_info
 from supervisor.sessions.spawn import Spawner
 
+from .live_rows import LiveRows
+
 
 @attrs.frozen(eq=False)
 class Parts:
@@ -33,6 +35,7 @@ class Parts:
     repair: SessionRepair
     hooks: BlockingHooks
     interrupter: Interrupter
+    rows: LiveRows
 
     def info(self, session: SessionState, *, last_seq: int) -> Info:
         """Return the Info of a session."""

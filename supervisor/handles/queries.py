@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from supervisor.core.errors import ConfigError, SessionNotFound, short_repr
+from supervisor.core.agent_list import ListedAgent
+from supervisor.core.errors import SessionNotFound
 from supervisor.core.ids import parse_session_id
 from supervisor.core.info import Badge, Info, Node
+from supervisor.core.match import IdKind, Match
 from supervisor.core.state import Phase
-from supervisor.core.validation import check_integer, check_text
+from supervisor.core.validation import check_choice, check_integer, check_text
 from supervisor.sessions.feed import GlobalFeed
 from supervisor.sessions.maintenance import search
 from supervisor.sessions.maintenance_reports import SearchHit
 from supervisor.sessions.refusals import session_not_found
 
+from .agent_report import list_agents
 from .arguments import decode_cursor, encode_cursor
 from .parts import Parts
+from .resolve import resolve
 from .session import Session
+from .session_feed import SessionFeed
+from .session_rows import check_named, check_position
 from .shapes import Page
 from .views import Stats, build_tree, collect_stats, list_page, make_filter
 
 
 class SessionQueries:
-    """The methods of `Supervisor` that find, list, search, count and watch sessions."""
+    """The methods of `Supervisor` that find, list, search, count and watch, and change nothing."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -53,6 +59,31 @@ class SessionQueries:
         except SessionNotFound:
             return False
         return True
+
+    async def resolve(
+        self,
+        text: str,
+        kind: IdKind | None = None,
+        *,
+        session: str | None = None,
+    ) -> Page[Match]:
+        """Find the id that a short form stands for; return a page with one match, or an empty one.
+
+        The text is a whole id; or the name, the key or a path `root/child` of a session; or the
+        beginning of the random part of an id, with or without its prefix; or the end of an id. The
+        first of these that finds something decides. `kind` is `session`, `request`, `input`, `turn`
+        or `call`. With `session`, an id, only requests, inputs, turns and calls of that session are
+        found; without it, only those calls that run.
+
+        Raise `AmbiguousId` with the `candidates` if the text stands for several ids, `ConfigError`
+        for an invalid argument, and `SessionNotFound` if `session` is not an id.
+        """
+        self._services.refuse_if_closed()
+        if kind is not None:
+            check_choice("kind", kind, IdKind)
+        session_id = None if session is None else parse_session_id(session)
+        match = await resolve(self._parts, check_text("text", text), kind, session_id)
+        return Page(() if match is None else (match,), None)
 
     async def list(
         self,
@@ -145,6 +176,14 @@ class SessionQueries:
         self._services.refuse_if_closed()
         return await collect_stats(self._parts)
 
+    async def agents(self) -> tuple[ListedAgent, ...]:
+        """Return the agents by name, with what is missing; no agent is started.
+
+        These are the built-in and the given agents, and with the daemon also the presets.
+        """
+        self._services.refuse_if_closed()
+        return await list_agents(self._services)
+
     @asynccontextmanager
     async def watch(self, after: int = 0) -> AsyncIterator[GlobalFeed]:
         """Open a feed of the records of all sessions, in commit order, after a position.
@@ -155,8 +194,7 @@ class SessionQueries:
 
         Raise `ConfigError` if `after` is not a whole number from 0.
         """
-        if isinstance(after, bool) or not isinstance(after, int) or after < 0:
-            raise ConfigError(f"after is {short_repr(after)}", hint="give a position, or 0")
+        check_position(after)
         parts = self._parts
         parts.services.refuse_if_closed()
         store = parts.services.store
@@ -171,3 +209,26 @@ class SessionQueries:
             yield reader
         finally:
             self._services.feeds.remove(reader)
+
+    @asynccontextmanager
+    async def watch_sessions(
+        self, sessions: Sequence[str] = (), after: int = 0
+    ) -> AsyncIterator[SessionFeed]:
+        """Open a feed of the rows of all sessions, and of the records of the named ones.
+
+        `async for` over the feed yields a `Snapshot` first, then each `SessionRow` that changed (at
+        most four times a second), `SessionGone`, `RequestOpened`, `RequestClosed`, `StoreChanged`,
+        and the records after position `after` and the deltas of the sessions that `sessions` names,
+        at most 16. `feed.position` is where a new feed over the same sessions continues. Leaving
+        the block closes the feed. Raise `SessionNotFound` for an unknown session, and `ConfigError`
+        for another invalid argument.
+        """
+        named = check_named(sessions)
+        check_position(after)
+        self._services.refuse_if_closed()
+        feed = SessionFeed(self._parts, named)
+        try:
+            await feed.open(after)
+            yield feed
+        finally:
+            feed.close()

@@ -63,9 +63,10 @@ class Session(SessionInputs, SessionRecords):
         `ttl_seconds` if that is given. The options are those of `Supervisor.create`; without
         `limits` and `permissions` the child has those of its parent.
 
-        Raise `SpawnRefused` with the exhausted limit (`limit`, `used`, `allowed`), `AgentUnknown`
-        or `AgentStartFailed`. If the call is cancelled, the spawn continues; with an
-        `idempotency_key` the same request returns the same child.
+        Raise `SpawnRefused` with the exhausted limit (`limit`, `used`, `allowed`), `NameTaken` if
+        a session of the tree holds the name, `AgentUnknown` or `AgentStartFailed`. If the call is
+        cancelled, the spawn continues; with an `idempotency_key` the same request returns the same
+        child.
         """
         request = make_spawn_request(
             self._parts,
@@ -197,9 +198,9 @@ class Session(SessionInputs, SessionRecords):
         """Start a stopped session again, and return this handle when its agent is up.
 
         Id and history stay the same, and the queued inputs run. A session that is not stopped is
-        unchanged. Raise `KeyTaken` if another session now holds its key, `SessionNotActive` if it
-        is archived, and `AgentStartFailed` if its agent does not start. If the call is cancelled,
-        the session may be resumed.
+        unchanged. Raise `KeyTaken` or `NameTaken` if another session now holds its key or name,
+        `SessionNotActive` if it is archived, and `AgentStartFailed` if its agent does not start. If
+        the call is cancelled, the session may be resumed.
         """
         await self._parts.lifecycle.resume(self.id)
         return self
@@ -235,25 +236,26 @@ class Session(SessionInputs, SessionRecords):
     async def fork(self, at_turn: str | None = None) -> Session:
         """Create a session with this conversation up to the end of a turn; return its handle.
 
-        Without `at_turn`, all turns that have ended are copied. Raise `InputRefused` if that turn
+        Without `at_turn`, all turns that have ended are copied. A number is added to the name if
+        that is taken. Raise `InputRefused` if that turn
         has not ended in this session, and as `Supervisor.create` does. If the call is cancelled,
         the creation continues.
         """
         return Session(self._parts, await fork(self._parts, self.id, at_turn))
 
     async def archive(self) -> None:
-        """Make a stopped session read-only, and free its key; its queued inputs are cancelled.
+        """Make a stopped session read-only, and free its key and its name.
 
-        Raise `SessionNotActive` if the session is not stopped. Cancelling the call does not undo
-        it.
+        Its queued inputs are cancelled. Raise `SessionNotActive` if the session is not stopped.
+        Cancelling the call does not undo it.
         """
         await self._parts.lifecycle.archive(self.id)
 
     async def unarchive(self) -> None:
         """Undo `archive`; the session stays stopped.
 
-        Raise `KeyTaken` if another session holds its key now, and `SessionNotActive` if the
-        session is not stopped.
+        Raise `KeyTaken` or `NameTaken` if another session holds its key or name now, and
+        `SessionNotActive` if the session is not stopped.
         """
         await self._parts.lifecycle.unarchive(self.id)
 
@@ -281,19 +283,23 @@ class Session(SessionInputs, SessionRecords):
         tags: Sequence[str] | None = None,
         custom: Mapping[str, str] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
+        name: str | None = None,
     ) -> None:
         """Change the given attributes; None leaves an attribute unchanged.
 
         A `Limits` replaces all limits of the session; a mapping such as `{"tokens": 5000}` changes
-        only the limits that it names. Raise `ConfigError` for an invalid value, and
-        `SessionNotActive` if the session is archived.
+        only the limits that it names. Raise `ConfigError` for an invalid value, `NameTaken` if
+        another session holds the name, and `SessionNotActive` if the session is archived.
         """
+        if name is not None:
+            name = check_name("name", name)
         if title is not None:
             title = check_name("title", title)
         change = ev.DetailsChanged(
             title=title,
             tags=None if tags is None else check_tags(tags),
             custom=None if custom is None else check_custom(custom),
+            name=name,
             **self._stamp(),
         )
         if isinstance(limits, Mapping) and limits:

@@ -85,9 +85,10 @@ class Supervisor(SessionQueries):
 
         An option that is None has the value of the settings. Raise `AgentUnknown` if no agent has
         that name, `AgentStartFailed` if the agent does not start (the session exists and is
-        stopped), `KeyTaken` if another session holds the key, `ConfigError` for an invalid
-        argument, and `SpawnRefused` if there are `max_sessions` already. If the call is cancelled,
-        the creation continues; with an `idempotency_key` the same request returns the same session.
+        stopped), `KeyTaken` if another session holds the key, `NameTaken` if another root holds the
+        name, `ConfigError` for an invalid argument, and `SpawnRefused` if there are `max_sessions`
+        already. If the call is cancelled, the creation continues; with an `idempotency_key` the
+        same request returns the same session.
         """
         spec = self._make_spec(
             agent,
@@ -192,9 +193,9 @@ class Supervisor(SessionQueries):
 
         The format is `jsonl`, `picoclaw` or `ggcode`. The session gets a new id, the records of the
         file, and the limits and permissions of a new session; `agent` replaces the agent that the
-        file names. Raise `ImportFailed` with the line number if the file cannot be imported, and
-        `ConfigError` for an invalid argument. If the call is cancelled, the session may have been
-        stored.
+        file names, and a number is added to its name if that is taken. Raise `ImportFailed` with
+        the line number if the file cannot be imported, and `ConfigError` for an invalid argument.
+        If the call is cancelled, the session may have been stored.
         """
         name = check_path("path", path)
         if agent is not None:

@@ -81,4 +81,12 @@ def _wait_without_turn(  # noqa: PLR0911 - one return for each kind of wait
         case Phase.IDLE if trouble := process_problem(parts.registry.find_slot(row.id)):
             return "process", trouble, None
         case _:
-            return "input", None, None
+            return "input", _bad_outcome(row), None
+
+
+def _bad_outcome(row: SessionState) -> str | None:
+    """Return how the last turn ended, unless it was completed."""
+    if row.last_turn is None or row.last_turn[0] == "completed":
+        return None
+    outcome, reason, *_ = row.last_turn
+    return f"its last turn ended as {outcome}" + (f": {reason}" if reason else "")

@@ -62,7 +62,7 @@ class SessionActor(SessionSteps):
         except ActorStopped as error:
             self._abort(error)
         except StoreDegraded:
-            await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled start is no crash
+            await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled start is not a crash
             raise
         if stored is None:
             raise session_not_found(self.slot.id)

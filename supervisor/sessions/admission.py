@@ -17,6 +17,7 @@ from supervisor.core import agent_events
 from supervisor.core import events as ev
 from supervisor.core.errors import SpawnRefused, SupervisorError
 from supervisor.core.ids import SessionId
+from supervisor.core.names import ROOT_SCOPE
 from supervisor.core.state import (
     IDLE,
     INACTIVE,
@@ -42,6 +43,7 @@ from supervisor.core.workspace_root import WorkspaceRoot
 
 from .budgets import Budgets, Expiries
 from .child_notifications import ChildNotifications, SpawnRefusals
+from .names import NAMING_EVENTS, NameIndex
 from .refusals import unknown_agent_problem
 from .registry import SessionRegistry
 from .services import Services, StopSession
@@ -77,6 +79,7 @@ class Admission:
     ) -> None:
         self._services = services
         self.tree = tree
+        self.names = NameIndex()
         # Set by every step that may remove a session from `tree.processes`.
         self.process_freed = RepeatedEvent()
         self._registry = registry
@@ -97,8 +100,12 @@ class Admission:
     def set_caps(self, caps: Caps, process_agents: frozenset[str]) -> None:
         """Replace the caps and the names of process agents; wake sessions that wait for a slot."""
         self._caps = caps
-        self.tree.process_agents = process_agents
+        self.set_process_agents(process_agents)
         self._wake_next()
+
+    def set_process_agents(self, names: frozenset[str]) -> None:
+        """Replace the names of the agents that run as a process."""
+        self.tree.process_agents = names
 
     # Admission ----------------------------------------------------------------------------
 
@@ -108,14 +115,17 @@ class Admission:
         agent: str,
         workspace_root: WorkspaceRoot | None = None,
         *,
+        name: str | None = None,
         replacing: SessionId | None = None,
     ) -> None:
-        """Reserve a place for a root session and pin its workspace; raise SpawnRefused.
+        """Reserve a place and a name for a root and pin its workspace.
 
-        A session that replaces another in one commit uses the place of that session.
+        Raise SpawnRefused or NameTaken. A session that replaces another in one commit uses the
+        place and the name of that session.
         """
         if replacing not in self.tree.live:
             refuse_above_caps(self.tree, self._caps, agent)
+        self.names.take(ROOT_SCOPE, name, session_id, replacing=replacing)
         self.tree.mark_live(session_id, agent)
         if workspace_root is not None:
             self.tree.pin_workspace(session_id, workspace_root)
@@ -145,6 +155,7 @@ class Admission:
         """Withdraw the reservation of a session that was not created."""
         member = self.tree.find(session_id)
         self.tree.withdraw(session_id)
+        self.names.forget(session_id)
         self.process_freed.set()
         if member is not None:
             self._wake_relatives(member)
@@ -153,6 +164,7 @@ class Admission:
     def delete(self, session_id: SessionId) -> None:
         """Drop everything about a deleted session."""
         self.tree.delete(session_id)
+        self.names.forget(session_id)
         self.process_freed.set()
         self._turn_queue.pop(session_id, None)
         self.notifications.forget(session_id)
@@ -196,13 +208,17 @@ class Admission:
         member, run = tree.find(session.id), tree.turn_slots.get(session.id)
         turn_slots_full = self._turn_slots_full(run)
         comes_back = session.phase is STOPPED and kind in _RESUMING_EVENTS
+        takes_a_name = kind in NAMING_EVENTS
         ends_a_turn = kind in _TURN_ENDING_EVENTS
         leaving = self._services.run_state.is_shutting_down
-        if member is None and not (turn_slots_full or comes_back or leaving or ends_a_turn):
+        is_affected = turn_slots_full or comes_back or takes_a_name or leaving or ends_a_turn
+        if member is None and not is_affected:
             return EMPTY_TREE_VIEW
         now = self._services.clock.loop_time()
         ran = run.ran_seconds(now) if ends_a_turn and run is not None else None
         refusal = self._resume_refusal(session, now) if comes_back else None
+        if takes_a_name:
+            refusal = self.names.refusal(session, event)
         if member is None:
             return TreeView(
                 turn_slots_full=turn_slots_full,
@@ -240,7 +256,10 @@ class Admission:
         return (
             self._services.removals.problem(session.id)
             or resume_refusal(self.tree, self._caps, session, steady_at=steady_at, now=now)
-            or unknown_agent_problem(session.agent_name, self._services.agents())
+            or unknown_agent_problem(
+                session.agent_name, self._services.agents.look_for(session.agent_name)
+            )
+            or self.names.refusal(session)
         )
 
     def _turn_slots_full(self, run: TurnSlot | None) -> bool:
@@ -253,12 +272,14 @@ class Admission:
 
     def reserve(self, session: SessionState) -> None:
         """Reserve what the state needs, before it is committed."""
+        self.names.reserve(session)
         member = self.tree.reserve(session, self._services.clock.loop_time)
         if member is not None and member.parent is not None and session.phase is STOPPED:
             self._wake_next_to_stop(member.parent)
 
     def apply(self, session: SessionState) -> None:
         """Apply a committed state: release what it no longer needs, wake and notify others."""
+        self.names.apply(session)
         known = self.tree.find(session.id)
         limits = known.limits if known is not None else session.limits
         member = self.tree.apply(session, self._services.clock.loop_time)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 from trio_util import AsyncBool
@@ -136,7 +136,7 @@ class Watcher:
         return item
 
     def _pop(self) -> Item | None:
-        """Return the next gap or item, or None. Cancellation loses no item: there is no await."""
+        """Return the next gap or item, or None. Cancellation loses no item: nothing is awaited."""
         missed, self._gap = self._gap, None
         if missed is not None and missed.last > self._last_read_seq:
             missed = Gap(max(missed.first, self._last_read_seq + 1), missed.last)
@@ -243,19 +243,43 @@ class GlobalFeed:
         return item
 
 
+class FeedReader(Protocol):
+    """A reader that is woken when any session may have new records."""
+
+    def notify(self) -> None:
+        """Wake the reader, because there may be new records."""
+
+    def end(self) -> None:
+        """End the feed after the stored records."""
+
+
+class ItemReader(Protocol):
+    """A reader to which a session pushes its records and deltas."""
+
+    @property
+    def is_full(self) -> bool:
+        """True if deltas need not be pushed, because they would be dropped."""
+
+    def push(self, item: Record | Delta) -> None:
+        """Queue an item for the reader."""
+
+    def end(self) -> None:
+        """End the feed after the queued items."""
+
+
 class GlobalFeeds:
     """The open readers of all records."""
 
     __slots__ = ("readers",)
 
     def __init__(self) -> None:
-        self.readers: list[GlobalFeed] = []
+        self.readers: list[FeedReader] = []
 
-    def add(self, reader: GlobalFeed) -> None:
+    def add(self, reader: FeedReader) -> None:
         """Notify the reader from now on."""
         self.readers.append(reader)
 
-    def remove(self, reader: GlobalFeed) -> None:
+    def remove(self, reader: FeedReader) -> None:
         """Stop notifying the reader."""
         self.readers.remove(reader)
 

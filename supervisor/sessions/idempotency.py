@@ -189,7 +189,7 @@ async def _find_earlier_reply(
 def reply_to_store(
     session_id: SessionId, idempotency: Idempotency | None, reply: Reply | None
 ) -> StoredReply | None:
-    """Return the stored form of the reply, for a repeated request; None if it is no receipt."""
+    """Return the stored form of the reply, for a repeated request; None if it is not a receipt."""
     if idempotency is None or not isinstance(reply, Accepted):
         return None
     receipt = reply.value

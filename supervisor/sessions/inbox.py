@@ -91,6 +91,10 @@ class Inbox:
             return request
         return attrs.evolve(request, expires_at=self._wall_time_of(request.expires_at))
 
+    def decision_of(self, request_id: RequestId) -> str | None:
+        """Return the decision on a request that was answered a while ago, or None."""
+        return self._answered.get(request_id)
+
     def find(self, request_id: str) -> PermissionRequest:
         """Return the pending request with that id.
 

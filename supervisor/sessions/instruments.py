@@ -15,20 +15,24 @@ from typing import TypeAlias
 
 from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
+from supervisor.core.state import SessionState
 
 logger = logging.getLogger("supervisor")
 
 RecordCallback: TypeAlias = Callable[[AnyRecord], object]
 DeletionCallback: TypeAlias = Callable[[SessionId], object]
+# Called with the records of one session, and its state while it has an actor.
+ChangeCallback: TypeAlias = Callable[[Sequence[AnyRecord], SessionState | None], object]
 # Called with the duration of a commit in seconds and the number of its writes.
 CommitCallback: TypeAlias = Callable[[float, int], object]
 
 
 class Instruments:
-    """Callbacks of one supervisor; a callback stays registered until the supervisor closes."""
+    """Callbacks of one supervisor; those for metrics stay registered until it closes."""
 
     def __init__(self) -> None:
         self.record_callbacks: list[RecordCallback] = []
+        self.change_callbacks: list[ChangeCallback] = []
         self.deletion_callbacks: list[DeletionCallback] = []
         self.commit_callbacks: list[CommitCallback] = []
 
@@ -37,6 +41,11 @@ class Instruments:
         for take in self.record_callbacks:
             for record in records:
                 _call(take, record)
+
+    def changed(self, records: Sequence[AnyRecord], session: SessionState | None) -> None:
+        """Call the callbacks with durable records of one session, at least one, and its state."""
+        for take in self.change_callbacks:
+            _call(take, records, session)
 
     def deleted(self, session_id: SessionId) -> None:
         """Call the callbacks with the id of a deleted session."""

@@ -15,8 +15,10 @@ import trio
 from supervisor.core import events as ev
 from supervisor.core.creation import Message, SessionSpec, SpawnInput, create
 from supervisor.core.errors import NotStorable, SessionNotActive, SessionNotFound, StoreDegraded
-from supervisor.core.facts import number_facts
+from supervisor.core.facts import Fact, number_facts
+from supervisor.core.fold import fold
 from supervisor.core.ids import SessionId, SessionKey
+from supervisor.core.names import ROOT_SCOPE, held_name
 from supervisor.core.state import Phase, SessionState
 from supervisor.store.chunks import needs_chunks
 from supervisor.store.pending import PendingWrite
@@ -95,8 +97,8 @@ class Lifecycle:
     ) -> SessionId:
         """Create a session, start it, and return its id when its agent is ready.
 
-        Raise AgentUnknown, AgentStartFailed or KeyTaken; a cancelled caller leaves nothing half
-        done. With `idempotency`, a repeated request returns the session of the first.
+        Raise AgentUnknown, AgentStartFailed, KeyTaken or NameTaken; a cancelled caller leaves
+        nothing half done. With `idempotency`, a repeated request returns the session of the first.
         """
         self._services.refuse_if_shutting_down()
         self.refuse_unknown_agent(plan.agent)
@@ -112,6 +114,7 @@ class Lifecycle:
     ) -> SessionId:
         """Create a session like `create`, with a history and the workspace of another one.
 
+        If its name is taken, a number is added to it.
         Raise ConfigError if that workspace is no longer the folder that the source was given.
         """
         self._services.refuse_if_shutting_down()
@@ -140,14 +143,16 @@ class Lifecycle:
             root = await self._workspaces.open(source)
         else:
             root = await self._workspaces.find(plan.workspace)
-        session_id = SessionId(self._services.ids.new("s"))
+        session_id = await self.draw_id()
+        if source is not None:
+            plan = attrs.evolve(plan, name=self._admission.names.free_name(ROOT_SCOPE, plan.name))
         write = with_stored_reply(
             self.creation_write(session_id, plan, said), CREATE_SCOPE, idempotency
         )
         if plan.key is not None:
             self._keys.reserve(plan.key, session_id)
         try:
-            self._admission.admit_root(session_id, plan.agent, root)
+            self._admission.admit_root(session_id, plan.agent, root, name=plan.name)
             await commit_write(self._services, write)
         except BaseException:
             self._keys.release(plan.key, session_id)
@@ -156,6 +161,13 @@ class Lifecycle:
         self.publish_created(write)
         await self.start_and_wait(session_id)
         return session_id
+
+    async def draw_id(self) -> SessionId:
+        """Return a new id that no stored session has."""
+        while True:
+            drawn = SessionId(self._services.ids.new("s"))
+            if not await self._registry.exists(drawn):
+                return drawn
 
     def publish_created(self, write: Write) -> None:
         """Publish the records of a created session to the supervisor-wide readers."""
@@ -239,11 +251,11 @@ class Lifecycle:
         self.refuse_unknown_agent(plan.agent)
         plan = await self._hooks.before_create(plan)
         root = await self._workspaces.find(plan.workspace)
-        session_id = SessionId(self._services.ids.new("s"))
+        session_id = await self.draw_id()
         self._services.removals.add(old)
         write = self.creation_write(session_id, attrs.evolve(plan, key=key))
         try:
-            self._admission.admit_root(session_id, plan.agent, root, replacing=old)
+            self._admission.admit_root(session_id, plan.agent, root, name=plan.name, replacing=old)
             await self._stop_and_archive(old, also=write)
         except BaseException:
             self._admission.release(session_id)
@@ -282,7 +294,7 @@ class Lifecycle:
 
     def refuse_unknown_agent(self, name: str) -> None:
         """Raise AgentUnknown if no agent of that name is registered."""
-        problem = unknown_agent_problem(name, self._services.agents())
+        problem = unknown_agent_problem(name, self._services.agents.look_for(name))
         if problem is not None:
             raise problem
 
@@ -297,7 +309,7 @@ class Lifecycle:
         self._keys.release(key, session_id)
 
     async def unarchive(self, session_id: SessionId) -> None:
-        """Make the session writable again; raise if another session holds its key."""
+        """Make the session writable again; raise if another session holds its key or name."""
         await exclusive_by_key(self._services, self._registry, session_id, self._unarchive)
 
     async def _unarchive(self, session_id: SessionId, key: SessionKey | None) -> None:
@@ -310,7 +322,22 @@ class Lifecycle:
                 self._keys.release(key, session_id)
 
     async def store_import(self, write: Write) -> None:
-        """Write an imported session; it is complete and stopped, so it needs no admission."""
-        await commit_write(self._services, write)
+        """Write an imported session; it is complete and stopped, so it needs no admission.
+
+        If its name is taken, a number is added to it.
+        """
+        assert write.row is not None
+        names = self._admission.names
+        name = names.free_name(ROOT_SCOPE, held_name(write.row))
+        if name != held_name(write.row):
+            fact = Fact("session_changed", write.row.updated_at, {"name": name})
+            renamed = number_facts(write.session_id, [fact], after=len(write.records))
+            write = write.changed(records=(*write.records, *renamed), row=fold(write.row, fact))
+        names.take(ROOT_SCOPE, name, write.session_id)
+        try:
+            await commit_write(self._services, write)
+        except BaseException:
+            names.forget(write.session_id)
+            raise
         # Only the feeds read it: hooks, inbox and instruments must not take old records for new.
         self._services.feeds.notify()

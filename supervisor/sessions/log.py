@@ -37,11 +37,11 @@ from .turn_buffer import (
     json_size,
     record_size,
     split_text,
+    text_pieces,
     utf8_size,
 )
 
 PART_SECONDS: Final = 0.25
-
 _HeldOutput: TypeAlias = Callable[[], None]
 
 
@@ -147,8 +147,7 @@ class Log:
     def withdraw(self, records: Sequence[AnyRecord], count: int) -> None:
         """Take back the last `count` of these records; the others become unsent again.
 
-        Allowed only while `last_seq` is the number of the last record, because a number is used
-        once.
+        Allowed only while the last record has `last_seq`, because a number is used once.
         """
         pending = self._pending or []
         self._pending = pending[: len(pending) - count] or None
@@ -208,9 +207,7 @@ class Log:
     def turn_output(self, turn: TurnId) -> TurnOutput:
         """Return the agent's text in the turn, without held output."""
         output = self.turn_buffer
-        if output is None or output.turn != turn:
-            return TurnOutput()
-        return output.merged
+        return TurnOutput() if output is None or output.turn != turn else output.merged
 
     def add_text(
         self, turn: TurnId, kind: StreamedKind, text: str, at: float, *, continues: bool
@@ -335,6 +332,10 @@ class Log:
             return None
         text = "".join(part.pieces)
         return Delta(self._session_id, part.turn, part.kind, part.part_name, 0, text)
+
+    def unpublished_text(self) -> list[tuple[str, bool]]:
+        """Return the pieces of the agent's text that no published record has; see `text_pieces`."""
+        return text_pieces(self._pending or (), self._part)
 
     @property
     def has_output(self) -> bool:

@@ -137,7 +137,7 @@ async def import_session(
     """
     services.refuse_if_shutting_down()
     at = services.clock.now()
-    session_id = SessionId(services.ids.new("s"))
+    session_id = await lifecycle.draw_id()
     settings = services.settings()
     terms = services.settings.terms_of(settings)
     usual = SessionSpec(agent="", terms=terms, limits=settings.limits)

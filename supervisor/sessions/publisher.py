@@ -42,6 +42,8 @@ class Publisher:
         """Publish durable records of one session; `session` is its state while it has an actor."""
         if self._instruments.record_callbacks:
             self._instruments.published(records)
+        if self._instruments.change_callbacks:
+            self._instruments.changed(records, session)
         if self.hooks.has_observers:
             for record in records:
                 is_replaced = record.session_id in self._removals

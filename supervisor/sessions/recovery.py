@@ -164,6 +164,7 @@ class Recovery:
             at=clock.now(),
             steady_at=clock.steady(),
             stops=stops,
+            last_seqs={one.row.id: one.last_seq for one in stored.loaded},
         )
 
 

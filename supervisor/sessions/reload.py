@@ -59,7 +59,9 @@ def reload(
 
     Raise ConfigError for an invalid value; then nothing has changed.
     """
-    wanted = services.agents() if agents is None else agents_by_name(agents)
+    wanted = services.agents()
+    if agents is not None:
+        wanted = services.agents.completed(agents_by_name(agents))
     if settings is not None and not isinstance(settings, Settings):
         raise ConfigError(
             f"settings is {short_repr(settings)}", hint="pass supervisor.Settings(...)"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from itertools import count
 from typing import Final, Protocol, TypeAlias
 
 import attrs
@@ -24,17 +23,18 @@ from supervisor.core.limits import Terms
 from supervisor.core.records import Record
 from supervisor.core.state import OpenTurn
 from supervisor.core.text import TurnOutput, TurnOutputReader
-from supervisor.drivers.confined import UNRESTRICTED, Confined, Unrestricted
 from supervisor.drivers.port import AgentKind, Stamp
 from supervisor.drivers.runtime import DriverRuntime
 from supervisor.drivers.watchdog import uses_real_clock
 from supervisor.store.pending import StoreHealth
 from supervisor.store.port import Store
 
+from .agents_cell import AgentsCell, AgentSource
 from .clock import ActiveClock, Clock
 from .feed import GlobalFeeds
 from .flusher import OutputFlusher
 from .hooks import Hooks
+from .id_source import Ids
 from .inbox import Inbox
 from .instruments import Instruments
 from .output_budget import OutputBudget
@@ -44,30 +44,6 @@ from .removals import Removals
 from .shutdown_state import ShutdownState
 from .tasks import DetachedTasks, StartLimiter
 from .timers import Timers
-
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-
-class Ids:
-    """Generator of ids: a prefix, a random part that identifies this run, and a number."""
-
-    def __init__(self, chance: random.Random | None = None) -> None:
-        # 60 random bits distinguish this run from all others; they need not be secret.
-        bits = random.getrandbits if chance is None else chance.getrandbits
-        self._run_id = _base_36(bits(60))
-        self._next = count(1).__next__
-
-    def new(self, prefix: str) -> str:
-        """Return a new id like `turn_4f9k2x81bz0c_17`."""
-        return f"{prefix}_{self._run_id}_{self._next()}"
-
-
-def _base_36(number: int) -> str:
-    digits = ""
-    while number:
-        number, digit = divmod(number, 36)
-        digits = _DIGITS[digit] + digits
-    return digits or "0"
 
 
 class SettingsCell:
@@ -92,28 +68,6 @@ class SettingsCell:
     def terms_of(self, settings: Settings) -> Terms:
         """Return the terms of a session created under these settings."""
         return self._default_terms if settings is self._settings else _terms(settings)
-
-
-class AgentsCell:
-    """The registered agents by name; calling the cell returns them."""
-
-    __slots__ = ("_agents",)
-
-    def __init__(self, agents: Mapping[str, AgentKind]) -> None:
-        self._agents = agents
-
-    def __call__(self) -> Mapping[str, AgentKind]:
-        """Return the current agents by name."""
-        return self._agents
-
-    def replace(self, agents: Mapping[str, AgentKind]) -> None:
-        """Replace the registered agents; a session keeps its running agent."""
-        self._agents = agents
-
-    def defaults(self, agent: str) -> Confined | Unrestricted:
-        """Return the default permissions, limits and workspace of the agent's sessions."""
-        kind = self._agents.get(agent) if isinstance(agent, str) else None
-        return kind if isinstance(kind, Confined) else UNRESTRICTED
 
 
 def process_agents(agents: Mapping[str, AgentKind]) -> frozenset[str]:
@@ -286,6 +240,7 @@ def make_services(
     health: StoreHealth,
     tasks: DriverRuntime,
     is_offline: bool = False,
+    agent_source: AgentSource | None = None,
 ) -> Services:
     """Return the services of one supervisor over a store and its writer."""
     feeds, removals = GlobalFeeds(), Removals()
@@ -295,7 +250,7 @@ def make_services(
     health.throttle.loop_time = clock.loop_time
     return Services(
         settings=SettingsCell(settings),
-        agents=AgentsCell(agents),
+        agents=AgentsCell(agents, agent_source),
         store=store,
         writer=writer,
         health=health,

@@ -32,7 +32,7 @@ def session_info(
 def _make_info(
     registry: SessionRegistry, admission: Admission, session: SessionState, *, last_seq: int
 ) -> Info:
-    waits_for = admission.waits_for(session.id) or _waits_for_other(registry, session)
+    waits_for = find_outer_wait(registry, admission, session)
     member = admission.tree.find(session.id)
     if member is None:
         return make_info(session, last_seq=last_seq, waits_for=waits_for)
@@ -44,6 +44,13 @@ def _make_info(
         spent=member.spent_by(trio.current_time()),
         waits_for=waits_for,
     )
+
+
+def find_outer_wait(
+    registry: SessionRegistry, admission: Admission, session: SessionState
+) -> str | None:
+    """Return what the session waits for that its own state does not show, or None."""
+    return admission.waits_for(session.id) or _waits_for_other(registry, session)
 
 
 def _waits_for_other(registry: SessionRegistry, session: SessionState) -> str | None:

@@ -6,6 +6,7 @@ Rule 2: if the caller is cancelled, the child is created completely or not at al
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TypeAlias
 
 import attrs
@@ -71,9 +72,10 @@ class Spawner:
     ) -> SessionId:
         """Create a child and return its id when its agent is ready.
 
-        Raise SpawnRefused if a limit or hook refuses the child, and AgentStartFailed if its agent
-        does not start. `inside` is the session whose agent called; None for a user. With
-        `idempotency`, a repeated request returns the child of the first.
+        Raise SpawnRefused if a limit or hook refuses the child, NameTaken if its name is taken in
+        the tree, and AgentStartFailed if its agent does not start. `inside` is the session whose
+        agent called; None for a user. With `idempotency`, a repeated request returns the child of
+        the first.
         """
         services = self._services
         services.refuse_if_shutting_down()
@@ -105,7 +107,7 @@ class Spawner:
         inside: SessionId | None,
     ) -> SessionId:
         services = self._services
-        child_id = SessionId(services.ids.new("s"))
+        child_id = await self._lifecycle.draw_id()
         try:
             parent = await self._registry.row(parent_id)
             request = await self._hooks.before_spawn(parent, request)
@@ -114,7 +116,7 @@ class Spawner:
             )
             roots = await self._find_roots(parent, request.spec)
             parent = await self._registry.row(parent_id)
-            plan, first_input = self._admit(parent, child_id, request, roots)
+            plan, first_input = self._admit(parent, child_id, request, roots, inside)
             write = self._lifecycle.creation_write(child_id, plan, first_input=first_input)
             write = with_stored_reply(write, spawn_scope(parent_id), idempotency)
             await self._commit(parent_id, child_id, request, write)
@@ -144,11 +146,16 @@ class Spawner:
             raise SpawnRefused(error.args[0], hint=error.hint, limit="workspace") from error
 
     def _admit(
-        self, parent: SessionState, child_id: SessionId, request: SpawnRequest, roots: Roots
+        self,
+        parent: SessionState,
+        child_id: SessionId,
+        request: SpawnRequest,
+        roots: Roots,
+        inside: SessionId | None,
     ) -> tuple[SessionSpec, SpawnInput]:
-        """Reserve a slot for the child and return its spec and first input.
+        """Reserve a slot and a name for the child and return its spec and first input.
 
-        There is no await in between (rule 1).
+        Nothing is awaited in between (rule 1).
         """
         services, plan = self._services, request.spec
         terms = inherited_terms(parent.terms, plan.terms, request.explicit_terms)
@@ -180,6 +187,12 @@ class Spawner:
                 limit="permissions",
             )
         granted = self._admission.admit_child(parent, child_id, admission_request)
+        self._admission.names.take(
+            parent.lineage.root or parent.id,
+            plan.name,
+            child_id,
+            may_name_holder=None if inside is None else partial(self._is_within, inside),
+        )
         first_input = SpawnInput(InputId(services.ids.new("in")), request.text)
         lineage = Lineage(
             parent=parent.id,
@@ -202,6 +215,10 @@ class Spawner:
             workspace=granted.workspace,
         )
         return plan, first_input
+
+    def _is_within(self, top: SessionId, session_id: SessionId) -> bool:
+        """Return True if an agent of the session `top` may know of the other session."""
+        return session_id == top or self._admission.is_descendant(session_id, top)
 
     async def _commit(
         self, parent_id: SessionId, child_id: SessionId, request: SpawnRequest, write: Write

@@ -20,7 +20,7 @@ from supervisor.core.state import (
 )
 from supervisor.store.port import Store
 
-from .feed import Watcher
+from .feed import ItemReader
 from .hooks.notifications import notify_badge
 from .inbox import REQUEST_KINDS
 from .publisher import Publisher
@@ -187,7 +187,7 @@ class Subscribers:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         # Read by the log: without a watcher it makes no deltas.
-        self.watchers: list[Watcher] | None = None
+        self.watchers: list[ItemReader] | None = None
         self._waits: list[StateWait] | None = None
         self._results: _Results | None = None
         # The state adopted last, while there is an actor.
@@ -304,13 +304,13 @@ class Subscribers:
         if self._waits is not None and wait in self._waits:
             self._waits.remove(wait)
 
-    def add_watcher(self, watcher: Watcher) -> None:
+    def add_watcher(self, watcher: ItemReader) -> None:
         """Push published records to the watcher from now on."""
         if self.watchers is None:
             self.watchers = []
         self.watchers.append(watcher)
 
-    def remove_watcher(self, watcher: Watcher) -> None:
+    def remove_watcher(self, watcher: ItemReader) -> None:
         """Stop pushing to the watcher."""
         if self.watchers is not None and watcher in self.watchers:
             self.watchers.remove(watcher)

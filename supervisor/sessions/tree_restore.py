@@ -87,7 +87,8 @@ def restore_tree(
     # Every ancestor of a row, also if sessions in between were deleted.
     above = {one for row in rows for one in row.lineage.above or ()}
     now = trio.current_time()
-    tree = admission.tree
+    tree, resting = admission.tree, list(resting)
+    admission.names.restore(rows, resting)
     tree.apply_suspended(one.id for one in resting if not one.is_stopped)
     for row in rows:
         if row.lineage.above:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import TurnId
 from supervisor.core.records import RecordKind, StreamedKind
 from supervisor.core.text import MAX_RESULT_BYTES, TurnOutput, cut_text
@@ -98,6 +99,18 @@ class OpenPart:
         self.size += size
         self.width += len(text)
         self.at = at
+
+
+def text_pieces(facts: Iterable[AnyRecord], part: OpenPart | None) -> list[tuple[str, bool]]:
+    """Return the agent's text in records and an open part: pieces, and whether each continues."""
+    pieces = [
+        (str(one.body["text"]), bool(one.body.get("continues")))
+        for one in facts
+        if one.kind == "agent_text"
+    ]
+    if part is not None and part.kind == "agent_text":
+        pieces.append(("".join(part.pieces), part.continues))
+    return pieces
 
 
 class ReceivedText:

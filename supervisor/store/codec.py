@@ -310,15 +310,10 @@ def _number(value: object, _: object) -> object:
     return value
 
 
-def _ended_turn(value: object, _: object) -> EndedTurn:
-    """Return the fields of a `LastOutcome`, checked as those of an object are."""
-    if type(value) is not list:
-        raise TypeError("the last turn is not a list")
-    fields = dict(zip(_OUTCOME_FIELDS, value, strict=True))
+def _ended_turn(value: Any, _: object) -> EndedTurn:  # noqa: ANN401 - a hook of cattrs
+    fields = dict(zip(attrs.fields_dict(LastOutcome), value, strict=True))
     return attrs.astuple(_converter.structure(fields, LastOutcome))
 
-
-_OUTCOME_FIELDS: Final = tuple(field.name for field in attrs.fields(LastOutcome))
 
 # The fields of a row that are never empty, so `encode` always writes them.
 _REQUIRED_ROW_FIELDS: Final = frozenset(

@@ -31,6 +31,7 @@ def matches(row: SessionState, wanted: Filter) -> bool:
         (wanted.root, row.lineage.root or row.id),
         (wanted.workspace, row.workspace),
         (wanted.archived, row.archived),
+        (wanted.attention, bool(row.attention)),
     )
     return (
         all(asked is None or asked == there for asked, there in facts)

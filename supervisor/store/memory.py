@@ -15,6 +15,8 @@ import trio
 from supervisor.core.errors import ConfigError, NotStorable, SupervisorError
 from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
+from supervisor.core.names import held_name, name_scope
+from supervisor.core.state import SessionState
 from supervisor.core.steady_time import ClockReading
 
 from .codec import compact, encode, encode_record, encode_row
@@ -22,6 +24,7 @@ from .memory_read import MemoryReader, SessionData
 from .port import ProcessEntry, Stored, Unfinished, Write, is_snapshot_due
 from .write_checks import (
     ENCODING_ERRORS,
+    name_refusal,
     not_storable,
     refuse_chunk,
     refused_with_earlier,
@@ -57,6 +60,9 @@ class MemoryStore(MemoryReader):
             refusal = self._refusal(part)
             if refusal is not None:
                 return refusal
+        taken = name_refusal(write, self._held_name, self._holder)
+        if taken is not None:
+            return taken
         # Encode first: a write that cannot be encoded must leave nothing behind.
         try:
             encoded = list(map(_encode, parts))
@@ -83,6 +89,8 @@ class MemoryStore(MemoryReader):
             before = len(data.positions)
         self._append_records(data, records)
         if row is not None:
+            assert write.row is not None
+            self._hold_name(data, write.row)
             data.row = row
             last = len(data.positions)
             if is_snapshot_due(before, last, self._snapshot_every):
@@ -92,6 +100,25 @@ class MemoryStore(MemoryReader):
             self._stored_replies[place] = (write.session_id, reply)
         if write.deletes is not None:
             self._remove(write.deletes)
+
+    def _held_name(self, session_id: SessionId) -> str | None:
+        data = self._sessions.get(session_id)
+        return None if data is None or data.name is None else data.name[1]
+
+    def _holder(self, scope: str, name: str) -> SessionId | None:
+        return self._names.get((scope, name))
+
+    def _hold_name(self, data: SessionData, row: SessionState | None) -> None:
+        """Replace the name that the session holds by that of its row, or by none."""
+        name = None if row is None else held_name(row)
+        if (None if data.name is None else data.name[1]) == name:
+            return
+        if data.name is not None:
+            del self._names[data.name]
+        data.name = None
+        if row is not None and name is not None:
+            data.name = (name_scope(row), name)
+            self._names[data.name] = row.id
 
     def _new_session(self, session_id: SessionId) -> SessionData:
         self._last_number += 1
@@ -137,6 +164,8 @@ class MemoryStore(MemoryReader):
 
     def _remove(self, session_id: SessionId) -> None:
         data = self._sessions.pop(session_id, None) or self._incomplete.pop(session_id, None)
+        if data is not None:
+            self._hold_name(data, None)
         for position in data.positions if data is not None else ():
             self._records[position - 1] = None
         # Also the replies stored for its own requests by sessions that it created.

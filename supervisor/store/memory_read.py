@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import itertools
 from array import array
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from typing import Final
 
 import orjson
 import trio
 
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
+from supervisor.core.match import IdKind, Place, is_part
+from supervisor.core.names import held_name
 from supervisor.core.records import Record
 from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.totals import Totals
 
 from .codec import decode, decode_record
+from .feed_reads import SEARCHED_RECORDS, joined_text
 from .filters import RecoveredRows, matches
 from .port import (
     NO_FILTER,
@@ -38,16 +43,26 @@ from .tokenizer import INDEXED_KINDS, query_tokens, snippet, tokenize
 _BATCH = 100
 
 
+# The record and the field of each kind of id.
+_ID_FIELDS: Final[dict[IdKind, tuple[str, str]]] = {
+    "input": ("input_accepted", "input_id"),
+    "turn": ("turn_started", "turn_id"),
+    "call": ("tool_call", "call_id"),
+}
+
+
 class SessionData:
     """The stored data of one session."""
 
-    __slots__ = ("epoch", "number", "positions", "row", "snapshots")
+    __slots__ = ("epoch", "name", "number", "positions", "row", "snapshots")
 
     def __init__(self) -> None:
         # Both are set with the first row.
         self.number = 0
         self.row = b""
         self.epoch = 0
+        # The name that it holds, with its scope.
+        self.name: tuple[str, str] | None = None
         # Positions of the records: that of number n is positions[n - 1].
         self.positions = array("Q")
         # Rows by the number of their last record; None before the first snapshot.
@@ -64,6 +79,7 @@ class MemoryReader:
         # Sessions that are being inserted in chunks, invisible to readers.
         # Invariant: each has records.
         self._incomplete: dict[SessionId, SessionData] = {}
+        self._names: dict[tuple[str, str], SessionId] = {}
         self._last_number = 0
         # Position p is at index p - 1; a deleted record leaves None, so that positions are stable.
         self._records: list[bytes | None] = []
@@ -94,6 +110,41 @@ class MemoryReader:
     async def read_some(self, session_ids: Sequence[SessionId]) -> list[Stored]:
         found = [await self.read(session_id) for session_id in session_ids]
         return [one for one in found if one is not None]
+
+    async def find_ids(
+        self,
+        kind: IdKind,
+        text: str,
+        place: Place,
+        *,
+        session_id: SessionId | None = None,
+        limit: int = 20,
+    ) -> list[tuple[str, SessionId]]:
+        await trio.lowlevel.checkpoint()
+        if kind == "request" or (kind == "call" and session_id is None):
+            return []
+        found: set[tuple[str, SessionId]] = set()
+        owners = list(self._sessions) if session_id is None else [session_id]
+        for owner in owners:
+            if owner not in self._sessions:
+                continue
+            ids = [owner] if kind == "session" else await self._ids_of(owner, kind)
+            found |= {(one, owner) for one in ids if is_part(text, one, place)}
+        return sorted(found)[:limit]
+
+    async def _ids_of(self, session_id: SessionId, kind: IdKind) -> list[str]:
+        """Return the ids of inputs, turns or calls in the records of a session."""
+        name, field = _ID_FIELDS[kind]
+        records = [one for one in await self.records(session_id) if one.kind == name]
+        ids = [one.turn_id if kind == "turn" else one.body.get(field) for one in records]
+        return [one for one in ids if one is not None]
+
+    async def sessions_named(
+        self, name: str, *, root: SessionId | None = None, limit: int = 20
+    ) -> list[Stored]:
+        wanted = Filter(root=root, text=name)
+        named = [one async for one in self.rows(matching=wanted) if one.row.name == name]
+        return sorted(named, key=lambda one: (one.row.archived, -one.number))[:limit]
 
     async def totals(self) -> Totals:
         return await self._totals.collect(self)
@@ -152,6 +203,40 @@ class MemoryReader:
         """Return the last position before the first record of an incomplete session."""
         begun = min((data.positions[0] for data in self._incomplete.values()), default=None)
         return len(self._records) if begun is None else begun - 1
+
+    async def records_by_position(
+        self, after: Mapping[SessionId, int], *, limit: int
+    ) -> list[tuple[int, Record]]:
+        await trio.lowlevel.checkpoint()
+        positions = sorted(
+            position
+            for session_id, seq in after.items()
+            if (data := self._sessions.get(session_id)) is not None
+            for position in data.positions[seq : seq + limit]
+        )
+        kept = ((position, self._records[position - 1]) for position in positions[:limit])
+        return [(position, decode_record(one)) for position, one in kept if one is not None]
+
+    async def numbers_at(
+        self, position: int, session_ids: Collection[SessionId]
+    ) -> dict[SessionId, int]:
+        await trio.lowlevel.checkpoint()
+        known = {one: self._sessions.get(one) for one in session_ids}
+        return {
+            one: 0 if data is None else bisect_right(data.positions, position)
+            for one, data in known.items()
+        }
+
+    async def latest_texts(self, session_ids: Collection[SessionId]) -> dict[SessionId, str]:
+        texts: dict[SessionId, str] = {}
+        for session_id in session_ids:
+            data = self._sessions.get(session_id)
+            seq = 0 if data is None else len(data.positions)
+            last = await self.records(session_id, after=max(0, seq - SEARCHED_RECORDS))
+            said = joined_text(one for one in reversed(last) if one.kind == "agent_text")
+            if said:
+                texts[session_id] = said
+        return texts
 
     async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
         found: list[Record] = []
@@ -235,7 +320,8 @@ class MemoryReader:
             row = one.row
             if needs_no_recovery(row) and row.id not in above:
                 key = None if row.key is None or row.archived else str(row.key)
-                found.suspended.append(SuspendedRow(row.id, row.phase is Phase.STOPPED, key))
+                is_stopped = row.phase is Phase.STOPPED
+                found.suspended.append(SuspendedRow(row.id, is_stopped, key, held_name(row)))
             else:
                 found.loaded.append(one)
         return found

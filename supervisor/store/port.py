@@ -18,17 +18,22 @@ from supervisor.core.facts import AnyRecord
 from supervisor.core.frozen_struct import FrozenStruct
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
 from supervisor.core.info import Badge
+from supervisor.core.match import IdKind, Place
+from supervisor.core.names import ROOT_SCOPE
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.steady_time import ClockReading
 from supervisor.core.totals import Totals
+
+from .feed_reads import FeedReads
 
 
 @attrs.frozen(kw_only=True)
 class Filter:
     """Filter of a list: every field that is not None must match.
 
-    `text` matches a part of the name, title or key, ignoring case.
+    `text` matches a part of the name, title or key, ignoring case. `attention` is whether something
+    that a person should look at is kept in the row.
     """
 
     agent: str | None = None
@@ -46,6 +51,7 @@ class Filter:
     created_before: float | None = None
     updated_after: float | None = None
     updated_before: float | None = None
+    attention: bool | None = None
 
 
 NO_FILTER: Final = Filter()
@@ -119,12 +125,15 @@ class Stored:
 class SuspendedRow(NamedTuple):
     """A suspended or stopped session without live descendants: the fields that start-up needs.
 
-    `key` is None also for an archived session, which no longer holds its key.
+    `key` is None also for an archived session, which no longer holds its key. `name` is the name
+    that it holds, in the scope of `core.names.name_scope`.
     """
 
     id: SessionId
     is_stopped: bool
     key: str | None
+    name: str | None = None
+    name_scope: str = ROOT_SCOPE
 
 
 class StartupRows(NamedTuple):
@@ -206,7 +215,7 @@ def is_of_work(record: AnyRecord, turn: TurnId | None, call: CallId | None) -> b
     return call is None or (record.kind == "tool_call" and record.body["call_id"] == call)
 
 
-class Store(Protocol):
+class Store(FeedReads, Protocol):
     """Rows, records and stored replies.
 
     Only the writer calls the writing methods, one call at a time. Any task may read, and sees
@@ -364,6 +373,29 @@ class Store(Protocol):
         """Return the sessions whose rows cannot be decoded, in creation order.
 
         `known_readable` names sessions that the caller has just decoded; their rows are skipped.
+        """
+
+    async def find_ids(
+        self,
+        kind: IdKind,
+        text: str,
+        place: Place,
+        *,
+        session_id: SessionId | None = None,
+        limit: int = 20,
+    ) -> list[tuple[str, SessionId]]:
+        """Return the ids of a kind of which the text is a part, in order, each with its session.
+
+        With `session_id`, only those of that session. Ids of calls are found only there, and ids of
+        requests never. The records of a session are read only for its calls, or for an end.
+        """
+
+    async def sessions_named(
+        self, name: str, *, root: SessionId | None = None, limit: int = 20
+    ) -> list[Stored]:
+        """Return the sessions with exactly this name, unarchived ones first, then the newest first.
+
+        With `root`, only those of the tree of that root. A damaged row is left out.
         """
 
     async def totals(self) -> Totals:

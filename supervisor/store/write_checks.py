@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Final
 
-from supervisor.core.errors import Fenced, NotStorable
+from supervisor.core.errors import Fenced, NameTaken, NotStorable
 from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
+from supervisor.core.names import held_name, name_scope
 
 from .codec import SIMPLE_TYPES, check_plain
 from .port import Write
@@ -62,6 +63,36 @@ def write_refusal(
             hint="the first write of a session has a row",
         )
     return None
+
+
+def name_refusal(
+    write: Write,
+    held: Callable[[SessionId], str | None],
+    holder: Callable[[str, str], SessionId | None],
+) -> NameTaken | None:
+    """Return the error for a write that gives a session a name which another one holds, or None.
+
+    `held` returns the stored name of a session, `holder` the session that has a name in a scope. A
+    name that a session has already is not looked up: older stores have doubled names.
+    """
+    for part in write.parts:
+        row = part.row
+        name = None if row is None else held_name(row)
+        if row is None or name is None or name == held(part.session_id):
+            continue
+        other = holder(name_scope(row), name)
+        if other is not None and not _gives_up_name(write, other, held(other)):
+            return NameTaken(
+                f"the name {name!r} is held by session {other}", hint="choose another name"
+            )
+    return None
+
+
+def _gives_up_name(write: Write, session_id: SessionId, name: str | None) -> bool:
+    return any(
+        part.session_id == session_id and part.row is not None and held_name(part.row) != name
+        for part in write.parts
+    )
 
 
 def refuse_chunk(

@@ -21,20 +21,22 @@ from supervisor.api.openapi import openapi_document
 from supervisor.api.operation import Operation
 from supervisor.api.request import MAX_BODY_BYTES
 from supervisor.api.routes import OPERATIONS
-from supervisor.configuration import load
+from supervisor.configuration import AgentCatalog, load
 from supervisor.daemon.reload import Reloader
 from tests.support.asgi_exchange import Exchange, ask, scope_of
 
 
 def reloading(sup: Any = None) -> Operation:  # noqa: ANN401 - a supervisor; none, for the document
     """What only the daemon has."""
-    return Reloader(sup, load(cwd=None, environ={"HOME": "/nowhere"}), None, {}).operation()
+    configuration = load(cwd=None, environ={"HOME": "/nowhere"})
+    return Reloader(sup, configuration, None, {}, AgentCatalog((), {})).operation()
 
 
 SPEC = orjson.loads(openapi_document((*OPERATIONS, reloading()), version="0"))
 ROUTES = [(method.upper(), path) for path, item in SPEC["paths"].items() for method in item]
 WITH_BODY = [(method, path) for method, path in ROUTES if method in ("POST", "PATCH")]
-WITHOUT_BODY = [one for one in ROUTES if one not in WITH_BODY and "stream" not in one[1]]
+STREAMS = ("stream", "/v1/watch")
+WITHOUT_BODY = [one for one in ROUTES if one not in WITH_BODY and not one[1].endswith(STREAMS)]
 WITH_IDS = [(method, path) for method, path in ROUTES if "{" in path]
 
 SECRET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"  # noqa: S105 - of no gate but this

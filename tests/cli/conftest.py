@@ -10,6 +10,7 @@ import pytest
 import trio
 
 import supervisor
+from supervisor.cli import daemon_start
 from supervisor.core import validation
 from tests.support.cli_runner import Caller
 
@@ -32,6 +33,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="cli-") as running:
         monkeypatch.setenv("XDG_RUNTIME_DIR", running)
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def no_daemon_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse to start a daemon from this process, because no test would end it."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a test would start a daemon: give --no-start")
+
+    monkeypatch.setattr(daemon_start, "start_daemon", refuse)
 
 
 @pytest.fixture

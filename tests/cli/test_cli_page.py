@@ -8,6 +8,7 @@ import click
 import pytest
 
 from supervisor.cli.command_table import COMMANDS
+from supervisor.cli.common_options import STARTING_COMMANDS
 from supervisor.cli.examples import EXAMPLES
 from supervisor.cli.group import commands
 from tests.cli.test_commands import command, options_of, subcommands
@@ -52,7 +53,7 @@ def test_the_page_has_every_option_and_no_other(title: str, one: click.Command) 
         if isinstance(option, click.Option)
     }
 
-    assert listed.keys() == options_of(one) - {"--json"}
+    assert listed.keys() == options_of(one) - {"--json", "--host", "--no-start"}
     for name, said in listed.items():
         assert plain(said).startswith(plain(known[name])), name
 
@@ -70,6 +71,12 @@ def test_the_page_has_the_help_text_of_each_command(title: str, one: click.Comma
     assert one.help is not None
 
     assert plain(one.help) in plain(sections()[title])
+
+
+def test_the_page_names_the_commands_that_start_the_daemon() -> None:
+    (sentence,) = re.findall(r"^Daemon\n: (.+?)\bstart the daemon", PAGE, re.DOTALL | re.MULTILINE)
+
+    assert set(re.findall(r"`([a-z]+)", sentence)) == STARTING_COMMANDS & COMMANDS.keys()
 
 
 def test_descriptions_are_not_indented() -> None:

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from supervisor.cli.command_table import COMMANDS, overview_text
+from supervisor.cli.common_options import STARTING_COMMANDS
 from supervisor.cli.group import commands
 from tests.support.cli_runner import COMMAND, Caller, in_a_process
 
@@ -33,6 +34,7 @@ WANTED = (
     "resume",
     "fork",
     "clear",
+    "rename",
     "archive",
     "rm",
     "watch",
@@ -46,6 +48,10 @@ WANTED = (
     "search",
     "inbox",
     "answer",
+    "rules",
+    "set",
+    "usage",
+    "wait",
     "agents",
     "config",
     "doctor",
@@ -55,6 +61,11 @@ WANTED = (
     "restore",
     "cleanup",
     "reload",
+    "status",
+    "logs",
+    "down",
+    "service",
+    "hosts",
     "completion",
     "version",
 )
@@ -88,6 +99,10 @@ NEEDS_DAEMON = {
     "repair": ["x"],
     "backup": ["x"],
     "cleanup": [],
+    "rules": ["ls", "x"],
+    "set": ["x", "--title", "text"],
+    "usage": [],
+    "wait": ["x"],
 }
 
 
@@ -196,10 +211,12 @@ def test_help_ignores_a_closed_pipe() -> None:
 
 @pytest.mark.parametrize("name", NEEDS_DAEMON)
 def test_without_a_daemon_a_command_exits_with_5(name: str, call: Caller) -> None:
-    done = call(name, *NEEDS_DAEMON[name])
+    no_start = ["--no-start"] if name in STARTING_COMMANDS else []
+
+    done = call(name, *no_start, *NEEDS_DAEMON[name])
 
     assert done.code == 5
-    assert "hint: start one with `understudy serve`" in done.err
+    assert "hint: start it with `understudy serve --detach`" in done.err
     assert done.out == ""
 
 
@@ -292,7 +309,7 @@ def test_completion_is_printed_for_every_shell(shell: str, call: Caller) -> None
 
 
 def test_completion_completes_commands() -> None:
-    asked = {"COMP_WORDS": "understudy do", "COMP_CWORD": "1"}
+    asked = {"COMP_WORDS": "understudy doc", "COMP_CWORD": "1"}
 
     done = in_a_process(env={**os.environ, "_UNDERSTUDY_COMPLETE": "bash_complete", **asked})
 

@@ -14,10 +14,10 @@ def write(home: Path, text: str) -> None:
 
 
 def test_built_in_agents_are_always_ready(call: Caller) -> None:
-    found = {one["name"]: one for one in call("agents", "--json").json}
+    found = {one["name"]: one for one in call("agents", "--json").json["items"]}
 
-    assert found["echo"]["ready"]
-    assert found["scripted"]["origin"] == "built in"
+    assert found["echo"]["installed"]
+    assert found["scripted"]["source"] == "built-in"
 
 
 def test_a_missing_preset_has_an_installation_hint(
@@ -52,10 +52,10 @@ def test_configured_agents_are_listed_with_missing_variables(call: Caller, home:
         home, '[agents.mine]\ncommand = ["no-such-program"]\n[agents.mine.env]\nKEY = "$NOT_SET"\n'
     )
 
-    (mine,) = [one for one in call("agents", "--json").json if one["name"] == "mine"]
+    (mine,) = [one for one in call("agents", "--json").json["items"] if one["name"] == "mine"]
 
-    assert (mine["origin"], mine["ready"]) == ("configured", False)
-    assert mine["hint"] == "set $NOT_SET in its environment"
+    assert (mine["source"], mine["installed"]) == ("configured", False)
+    assert mine["missing"] == "set $NOT_SET in its environment"
 
 
 def test_config_get_prints_one_bare_value(call: Caller, home: Path) -> None:
@@ -126,7 +126,7 @@ def test_config_check_lists_all_problems(call: Caller, home: Path) -> None:
     assert done.code == 1
     assert "queue_cup" in done.out
     assert "on_stall" in done.out
-    assert len(call("config", "check", "--json").json) == 2
+    assert len(call("config", "check", "--json").json["items"]) == 2
 
 
 def test_config_check_reads_the_named_file(call: Caller, home: Path) -> None:
@@ -165,10 +165,10 @@ def test_agents_lists_a_function_that_cannot_be_imported_as_not_ready(
 ) -> None:
     write(home, NOT_IMPORTABLE)
 
-    (greeter,) = [one for one in call("agents", "--json").json if one["name"] == "greeter"]
+    (greeter,) = [one for one in call("agents", "--json").json["items"] if one["name"] == "greeter"]
 
-    assert not greeter["ready"]
-    assert "could not be imported" in greeter["hint"]
+    assert not greeter["installed"]
+    assert "could not be imported" in greeter["missing"]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_deep_tree_is_shown_as_lines(call: Caller) -> None:
 
 
 def test_a_deep_tree_is_shown_as_json(call: Caller) -> None:
-    roots = parse_json(call("tree", "--json").out.encode())
+    roots = parse_json(call("tree", "--json").out.encode())["items"]
 
     assert len(roots) == 2
     assert roots[1]["children"][0]["children"][0]["id"] == "s_2"

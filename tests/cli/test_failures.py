@@ -12,7 +12,7 @@ import pytest
 import supervisor
 from supervisor.cli import group
 from supervisor.cli.async_runner import run_async, run_blocking
-from supervisor.cli.failures import COMMAND_HINTS, exit_code_of, report
+from supervisor.cli.failures import COMMAND_HINTS, NOT_FOUND_HINTS, exit_code_of, report
 from supervisor.cli.output import Screen, json_text
 from supervisor.core.errors import SupervisorError
 from tests.cli.conftest import Kept
@@ -291,8 +291,8 @@ def test_a_signal_that_was_ignored_before_stays_ignored() -> None:
         assert process.wait() == 0
 
 
-@pytest.mark.parametrize("hint", COMMAND_HINTS)
-def test_each_replaced_hint_is_one_of_the_embedding_api(hint: str) -> None:
+@pytest.mark.parametrize("hint", sorted({*COMMAND_HINTS, *NOT_FOUND_HINTS}))
+def test_each_recognized_hint_is_one_of_the_embedding_api(hint: str) -> None:
     files = (file for file in (ROOT / "supervisor").rglob("*.py") if file.name != "failures.py")
 
     assert any(f'"{hint}"' in file.read_text() for file in files)

@@ -15,7 +15,7 @@ from rich.console import Console
 import supervisor
 from supervisor.cli import async_runner, main, target
 from supervisor.cli.commands.top_screen import Board, draw
-from supervisor.cli.demo.show_live import LiveStage
+from supervisor.cli.demo.live_output import LiveOutput
 from tests.support.cli_runner import Called, Caller, Tty
 
 pytestmark = pytest.mark.usefixtures("names_of_old_stores")
@@ -203,9 +203,10 @@ async def test_the_live_screens_are_made_safe() -> None:
         board = Board()
         board.update(roots)
         console.print(draw(board, await sup.stats(), EVIL, width=100, height=24, now=0.0))
-        stage = LiveStage(console)
-        stage.tell("spawn", EVIL)
-        stage.show(roots, {session.id: EVIL}, EVIL)
+        output = LiveOutput(console)
+        output.tell("spawn", EVIL)
+        with output.shown():
+            output.show(roots, {session.id: EVIL}, EVIL)
 
     assert isinstance(console.file, io.StringIO)
     drawn = console.file.getvalue()

@@ -1,5 +1,6 @@
 """Commands that read a store file: output for people and for programs."""
 
+import json
 import re
 from pathlib import Path
 
@@ -15,16 +16,18 @@ def test_ps_lists_sessions_that_are_not_stopped(call: Caller, kept: Kept) -> Non
     shown = call("ps", "--state", kept.path)
 
     assert [line.split()[0] for line in shown.out.splitlines()] == [
-        "ID",
-        kept.anna,
-        kept.parent,
-        kept.child,
+        "NAME",
+        "child",
+        "parent",
+        "anna",
     ]
+    ids = call("ps", "-q", "--state", kept.path).out.split()
+    assert ids == [kept.child, kept.parent, kept.anna]
     assert "1 stopped session is not shown; --all shows it." in shown.err
 
 
 def test_ps_all_lists_stopped_sessions(call: Caller, kept: Kept) -> None:
-    assert kept.over in call("ps", "--all", "--state", kept.path).out
+    assert kept.over in call("ps", "--all", "-q", "--state", kept.path).out
 
 
 def test_ps_shows_the_name_and_the_title(call: Caller, tmp_path: Path) -> None:
@@ -35,7 +38,8 @@ def test_ps_shows_the_name_and_the_title(call: Caller, tmp_path: Path) -> None:
             await sup.create("echo", name="bob", title="the tests")
 
     trio.run(fill)
-    assert call("ps", "--state", path).out.splitlines()[-1].endswith("bob: the tests")
+    shown = call("ps", "--state", path).out.splitlines()[-1]
+    assert (shown.split()[0], shown.endswith("the tests")) == ("bob", True)
 
 
 def test_ps_shows_only_matching_sessions(call: Caller, kept: Kept) -> None:
@@ -60,19 +64,21 @@ def test_ps_json_has_the_whole_info(call: Caller, kept: Kept) -> None:
     page = call("ps", "--state", kept.path, "--json").json
 
     assert page["next"] is None
-    assert page["items"][0]["key"] == "echo:mail:anna"
-    assert page["items"][0]["phase"] == "suspended"
+    assert page["items"][-1]["key"] == "echo:mail:anna"
+    assert page["items"][-1]["phase"] == "suspended"
+    assert page["items"][-1]["last_outcome"]["outcome"] == "completed"
+    assert page["items"][-1]["attention"] == []
 
 
 def test_tree_shows_children_below_their_parents(call: Caller, kept: Kept) -> None:
     shown = call("tree", "--state", kept.path).out.splitlines()
 
-    assert shown[1].startswith(f"{kept.parent}  suspended  scripted  parent")
-    assert shown[2].startswith(f"└─ {kept.child}  suspended  echo  child")
+    assert shown[1].startswith(f"{kept.parent}  finished  scripted  parent")
+    assert shown[2].startswith(f"└─ {kept.child}  finished  echo  child")
 
 
 def test_tree_shows_the_subtree_of_one_session(call: Caller, kept: Kept) -> None:
-    (root,) = call("tree", "parent", "--state", kept.path, "--json").json
+    (root,) = call("tree", "parent", "--state", kept.path, "--json").json["items"]
 
     assert [child["id"] for child in root["children"]] == [kept.child]
 
@@ -80,8 +86,9 @@ def test_tree_shows_the_subtree_of_one_session(call: Caller, kept: Kept) -> None
 def test_show_prints_the_session_fields(call: Caller, kept: Kept) -> None:
     shown = call("show", kept.over, "--state", kept.path).out
 
-    assert f"id       {kept.over}\n" in shown
-    assert "stopped  user_cancelled\n" in shown
+    assert f"id         {kept.over}\n" in shown
+    assert "stopped    user_cancelled\n" in shown
+    assert "last turn  completed (" in shown
     assert call("show", kept.over, "--state", kept.path, "--json").json["turns"] == 1
 
 
@@ -107,12 +114,39 @@ def test_a_session_is_found_by_id_part_name_or_key(by: str, call: Caller, kept: 
     assert found.json["id"] == kept.anna
 
 
-def test_an_ambiguous_id_is_refused_with_the_matches(call: Caller, kept: Kept) -> None:
-    shown = call("show", "s_", "--state", kept.path)
+@pytest.fixture
+def twins(tmp_path: Path) -> Path:
+    """A file with two trees, in each of which a child is called `tests`."""
+    path = tmp_path / "twins.db"
 
-    assert shown.code == 3
-    assert "matches 4 sessions" in shown.err
-    assert kept.anna in shown.err
+    async def fill() -> None:
+        async with supervisor.open(path) as sup:
+            for name in ("left", "right"):
+                root = await sup.create("echo", name=name)
+                await (await root.spawn("echo", "hi", name="tests")).wait()
+
+    trio.run(fill)
+    return path
+
+
+def test_an_ambiguous_name_is_wrong_usage_and_lists_the_candidates(
+    call: Caller, twins: Path
+) -> None:
+    shown = call("show", "tests", "--state", twins, "--json")
+
+    assert shown.code == 2
+    error = json.loads(shown.err)["error"]
+    assert error["code"] == "ambiguous_id"
+    assert [one["name"] for one in error["candidates"]] == ["tests", "tests"]
+
+
+def test_a_path_of_names_tells_children_apart(call: Caller, twins: Path) -> None:
+    left = call("show", "left", "--state", twins, "--json").json
+    child = call("show", "left/tests", "--state", twins, "--json").json
+
+    assert (child["name"], child["parent"]) == ("tests", left["id"])
+    assert call("show", f"{left['id']}/tests", "--state", twins, "--json").json == child
+    assert call("show", "left/nobody", "--state", twins).code == 3
 
 
 def test_an_unknown_name_exits_with_not_found(call: Caller, kept: Kept) -> None:

@@ -32,6 +32,11 @@ CALLS = {
     "interrupt": ["bob"],
     "spawn": ["bob", "echo", "hello"],
     "inputs": ["bob"],
+    "rename": ["bob", "ann"],
+    "set": ["bob", "--title", "text"],
+    "rules": ["ls", "bob"],
+    "usage": [],
+    "wait": ["carol"],
     "stop": ["bob"],
     "resume": ["carol"],
     "fork": ["bob"],
@@ -47,6 +52,8 @@ CALLS = {
     "cleanup": [],
     "agents": [],
     "config": [],
+    "hosts": [],
+    "down": [],
     "doctor": [],
     "completion": ["zsh"],
     "version": [],
@@ -60,6 +67,9 @@ ELSEWHERE = {
     "attach": "test_attach_in_tmux",
     "serve": "test_daemon",
     "reload": "test_daemon",
+    "status": "test_daemon_life",
+    "logs": "test_daemon_life",
+    "service": "test_systemd_unit",
 }
 # Calls that each command refuses: wrong arguments, or an unknown session.
 REFUSED = {

@@ -1,42 +1,22 @@
 """Commands that change sessions, against a supervisor in place of the daemon."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TypeAlias
+from functools import partial
+from itertools import count
 
 import pytest
 
 import supervisor
-from supervisor.cli import async_runner, target
+from supervisor.core.match import IdKind
+from supervisor.sessions.id_source import Ids
+from tests.support.cli_daemon import Daemon, Prepare, use_supervisor
 from tests.support.cli_runner import Caller
-
-Prepare: TypeAlias = Callable[[supervisor.Supervisor], Awaitable[object]]
-Daemon: TypeAlias = Callable[[Prepare], None]
-
-
-# A real process, because a Python agent can always be steered.
-SLOW = supervisor.command("slow", ["sleep", "60"])
 
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
     """Have commands find a supervisor in which that was done before."""
-
-    def use(prepare: Prepare) -> None:
-        @asynccontextmanager
-        async def connected(_: str) -> AsyncIterator[supervisor.Supervisor]:
-            settings = supervisor.Settings(
-                exit_seconds=0.0, queue_cap=2, ladder=supervisor.Ladder(ask_seconds=0.01)
-            )
-            async with supervisor.open(settings=settings, agents=[SLOW]) as sup:
-                await prepare(sup)
-                yield sup
-
-        monkeypatch.setattr(target, "_connected", connected)
-        monkeypatch.setattr(async_runner, "run_blocking", async_runner.run_async)  # it needs trio
-
-    return use
+    return partial(use_supervisor, monkeypatch)
 
 
 async def nobody(_: supervisor.Supervisor) -> None:
@@ -182,15 +162,21 @@ def test_an_interrupt_of_nothing_sends_the_replacement(call: Caller, daemon: Dae
     assert done.err.startswith("The text was sent as an input: in_")
 
 
-def test_an_interrupt_of_an_unknown_turn_says_that_nothing_was_sent(
-    call: Caller, daemon: Daemon
+@pytest.mark.parametrize("kind", ["turn", "call"])
+def test_an_interrupt_of_an_unknown_id_exits_with_not_found(
+    kind: str, call: Caller, daemon: Daemon
 ) -> None:
     daemon(idle)
 
-    done = call("interrupt", "bob", "--turn", "turn_never", "--replace-with", "other")
+    done = call("interrupt", "bob", f"--{kind}", "never", "--replace-with", "other")
 
-    assert done.out == "Nothing to interrupt: the session never had that id.\n"
-    assert done.err == "The text was not sent; use `understudy send bob TEXT`.\n"
+    assert (done.code, done.out) == (3, "")
+    assert f"no {kind} of session" in done.err
+
+
+async def named_twice(sup: supervisor.Supervisor) -> None:
+    await sup.create("echo", name="bob")
+    await sup.create("echo", name="ann")
 
 
 async def hanging(sup: supervisor.Supervisor) -> None:
@@ -207,10 +193,8 @@ def test_an_interrupt_of_a_turn_that_hangs_says_that_its_task_still_runs(
     done = call("interrupt", "bob")
 
     assert (done.code, "1 unreachable" in done.out) == (1, True)
-    assert done.err.endswith(
-        "The agent did not react. Its turn is closed, but its task still runs;"
-        " `understudy why bob` shows it.\n"
-    )
+    assert "its task still runs (a zombie)" in done.err
+    assert "`understudy fork bob` continues the conversation in a new session" in done.err
 
 
 def test_interrupt_takes_only_one_scope(call: Caller) -> None:
@@ -225,31 +209,38 @@ def test_a_child_is_spawned_below_its_parent(call: Caller, daemon: Daemon) -> No
     assert (child["depth"], child["lifetime"], child["role"]) == (1, "detached", "worker")
 
 
-def test_rm_needs_a_whole_id(call: Caller, daemon: Daemon) -> None:
+def test_rm_takes_an_exact_name(call: Caller, daemon: Daemon) -> None:
     daemon(idle)
-    done = call("rm", "bob")
 
-    assert done.code == 3
-    assert "hint: write the whole id, as listed by `understudy ps --all`" in done.err
+    assert call("rm", "bob").out.endswith("  deleted\n")
+
+
+def test_rename_gives_another_name_unless_it_is_taken(call: Caller, daemon: Daemon) -> None:
+    daemon(named_twice)
+
+    assert call("rename", "bob", "eve", "--json").json["name"] == "eve"
+    refused = call("rename", "bob", "ann")
+    assert refused.code == 1
+    assert "is taken" in refused.err
 
 
 def test_queued_inputs_are_listed_edited_moved_and_cancelled(call: Caller, daemon: Daemon) -> None:
     daemon(full)
-    first, second = call("inputs", "bob", "--json").json
+    first, second = call("inputs", "bob", "--json").json["items"]
     assert [first["text"], second["text"]] == ["say one", "say two"]
 
     # Each call finds another supervisor, in which nothing was changed yet.
     assert "say one" in call("inputs", "bob").out
-    assert call("inputs", "bob", "--cancel", "nothing").code == 1
+    assert call("inputs", "bob", "--cancel", "nothing").code == 3
 
 
 def test_permission_requests_are_listed_and_answered(call: Caller, daemon: Daemon) -> None:
     daemon(asking)
 
-    (request,) = call("inbox", "--json").json
+    (request,) = call("inbox", "--json").json["items"]
     assert (request["tool"], request["options"][0]) == ("rm", "allow_once")
     shown = call("inbox").out.splitlines()
-    assert re.fullmatch(r"req_\w+  s_\w+  rm  (now|\d+ s)", shown[0])
+    assert re.fullmatch(r"req_\w+  bob  rm  (now|\d+ s).*", shown[0])
     assert shown[1] == "    May I use rm?"
     assert call("answer", "nothing", "allow_once").code == 3
     assert call("answer", request["id"], "perhaps").code == 2
@@ -283,16 +274,19 @@ def test_a_fork_has_the_same_history(call: Caller, daemon: Daemon) -> None:
     assert call("fork", "bob", "--json").json["messages"] == 2
 
 
-def test_rm_refuses_names_and_parts_of_ids(call: Caller, daemon: Daemon) -> None:
-    ids = []
+def test_rm_refuses_a_part_of_an_id(
+    call: Caller, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = count(10)
+    monkeypatch.setattr(Ids, "new", lambda _, prefix: f"{prefix}_{next(numbers)}same456789")
+    daemon(idle)
 
-    async def remember(sup: supervisor.Supervisor) -> None:
-        ids.append((await sup.create("echo", name="bob")).id)
+    assert call("show", "10same").code == 0
 
-    daemon(remember)
-
-    assert call("rm", "bob").code == 3
-    assert ids
+    numbers = count(10)
+    refused = call("rm", "10same")
+    assert refused.code == 3
+    assert "write the whole id or the name" in refused.err
 
 
 def test_why_explains_the_wait_of_a_session(call: Caller, daemon: Daemon) -> None:
@@ -313,12 +307,14 @@ def test_promote_says_that_the_agent_cannot_be_steered(
         (waiting,) = await sup.session(info.id).inputs()
         found.append(waiting.id)
 
-        async def promote(session: supervisor.Session, _: str) -> supervisor.Receipt:
-            return await real(session, found[-1])  # ids differ between supervisors
+    async def resolve(
+        sup: supervisor.Supervisor, text: str, kind: IdKind, *, session: str | None
+    ) -> supervisor.Page[supervisor.Match]:
+        text = found[-1] if text == "in_x" else text  # ids differ between supervisors
+        return await real(sup, text, kind, session=session)
 
-        monkeypatch.setattr(supervisor.Session, "promote_input", promote)
-
-    real = supervisor.Session.promote_input
+    real = supervisor.Supervisor.resolve
+    monkeypatch.setattr(supervisor.Supervisor, "resolve", resolve)
     daemon(prepare)
 
     done = call("inputs", "bob", "--promote", "in_x")
@@ -346,7 +342,7 @@ def test_a_session_with_a_name_of_one_letter_is_found(call: Caller, daemon: Daem
         (
             stopped,
             ["fork", "bob", "--at-turn", "nope"],
-            "see `understudy log ID --kind turn_ended`, or leave out --at-turn",
+            "` lists them",
         ),
         (idle, ["search", "x", "--cursor", "zzz"], "or leave it out for the first"),
         (

@@ -178,11 +178,11 @@ def test_restore_keeps_the_old_store(call: Caller, kept: Kept, tmp_path: Path) -
     copy = tmp_path / "copy.db"
     assert call("backup", copy, "--state", kept.path).code == 0
     call("cleanup", "--keep-last", 0, "--state", kept.path)
-    assert kept.over not in call("ps", "--all", "--state", kept.path).out
+    assert kept.over not in call("ps", "--all", "-q", "--state", kept.path).out
 
     done = call("restore", copy, "--state", kept.path, "--json").json
 
-    assert kept.over in call("ps", "--all", "--state", kept.path).out
+    assert kept.over in call("ps", "--all", "-q", "--state", kept.path).out
     assert Path(done["before"]).exists()
 
 
@@ -207,7 +207,7 @@ def test_cleanup_dry_run_deletes_nothing(call: Caller, kept: Kept) -> None:
 
     assert kept.over in done.out
     assert "1 session would be deleted" in done.err
-    assert kept.over in call("ps", "--all", "--state", kept.path).out
+    assert kept.over in call("ps", "--all", "-q", "--state", kept.path).out
 
 
 def test_cleanup_deletes_only_stopped_trees(call: Caller, kept: Kept) -> None:

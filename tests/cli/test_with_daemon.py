@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_command_words import completions
 from tests.support.cli_runner import COMMAND, ROOT, Caller, in_a_process, on_a_terminal
 
 
@@ -82,16 +83,32 @@ def test_a_short_command_imports_no_slow_module(
 def test_a_permission_request_is_answered(call: Caller, daemon: subprocess.Popen[str]) -> None:
     call("new", "scripted", "--name", "bob")
     sent = call("send", "bob", "ask rm", "--json").json
-    while not (asked := call("inbox", "--json").json):
+    while not (asked := call("inbox", "--json").json["items"]):
         pass
 
-    told = call("answer", asked[0]["id"], "allow_once", "--json").json
+    told = call("answer", "bob", "yes", "--json").json
     assert told == {"request_id": asked[0]["id"], "decision": "allow_once"}
     with on_a_terminal("watch", "bob", "--json") as watching:
         seen = watching.see(f'"turn_id":"{sent["turn_id"]}","kind":"turn_ended"')
         watching.press_ctrl_c()
         assert watching.end() == 130
     assert "rm: allowed" in seen
+
+
+def test_completion_knows_sessions_agents_requests_and_tags(
+    call: Caller, daemon: subprocess.Popen[str]
+) -> None:
+    made = call("new", "scripted", "--name", "bob", "--tag", "post", "--json").json["id"]
+    call("send", "bob", "ask rm")
+    while not (asked := call("inbox", "--json").json["items"]):
+        pass
+
+    assert completions("stop b") == ["bob"]
+    assert completions(f"show {made[:4]}") == [made]
+    assert completions("rules ls b") == ["bob"]
+    assert completions("new scr") == ["scripted"]
+    assert completions("answer ") == ["bob", asked[0]["id"]]
+    assert completions("stop --tag p") == ["post"]
 
 
 @pytest.mark.parametrize("whom", [["bob"], []], ids=["one", "all"])

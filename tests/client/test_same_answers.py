@@ -51,7 +51,8 @@ class Told:
         if isinstance(thing, str):
             text = re.sub(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d|\d+\.\d+ s\b", "TIME", thing)
             text = text.replace(self._folder, "FOLDER")
-            return type(thing).__name__, re.sub(r"\b[a-z]+_[a-z0-9]{6,}_\d+\b", self._named, text)
+            ids = r"\b(?:s|in|turn|call|req)_[a-z0-9]{12}\b"
+            return type(thing).__name__, re.sub(ids, self._named, text)
         if attrs.has(type(thing)):
             fields = {one.name: getattr(thing, one.name) for one in attrs.fields(type(thing))}
             return type(thing).__name__, self.plain(fields)
@@ -134,6 +135,7 @@ async def its_end_and_beyond(sup: Sup, session: Session, told: Told, folder: Pat
     note("wait_stopped", (await session.wait_stopped()).phase)
     await ask("repair", session.repair())
     await ask("replay", session.replay(3))
+    await ask("seen", session.seen(3))
     note("history", [(turn.turn_id, len(turn.records)) for turn in await session.history()])
     await ask("export", session.export("markdown", redact=True))
     path = folder / "out.jsonl"
@@ -152,6 +154,7 @@ async def the_house(sup: Sup, told: Told, folder: Path) -> None:
     newer = await ask("new", sup.new(KEY))
     await ask("reset", sup.reset(KEY))
     await ask("get", sup.get(newer.id))
+    await ask("resolve", sup.resolve(newer.id[2:], "session"))
     note("session", sup.session(newer.id))
     note("id", newer.id)
     note("exists", [await sup.exists(newer.id), await sup.exists("s_none")])
@@ -162,6 +165,7 @@ async def the_house(sup: Sup, told: Told, folder: Path) -> None:
     await ask("delete", sup.delete(newer.id))
     await ask("cleanup", sup.cleanup(older_than_seconds=0.0, dry_run=True))
     await ask("stats", sup.stats())
+    await ask("agents", sup.agents())
     async with sup.watch() as everything:
         async for record in everything:
             note("watch", (record.kind, everything.position))

@@ -340,3 +340,16 @@ async def test_a_token_that_other_users_can_read_is_not_sent(
     with pytest.raises(supervisor.ConfigError, match="accessible to other users"):
         async with connect("http://127.0.0.1:1", token_file=folder / "token"):
             pass
+
+
+async def test_a_request_that_an_older_daemon_does_not_know_names_its_version(
+    folder: Path, connect: Connect
+) -> None:
+    async def unknown(_: Scope) -> Any:  # noqa: ANN401 - JSON
+        return 404, {"code": "no_such_route", "detail": "unknown path", "hint": "see the list"}
+
+    async with daemon_that(unknown, folder, connect) as sup:
+        with pytest.raises(AnswerLost, match=r"version 9\.9") as caught:
+            await sup.resolve("first")
+
+    assert "understudy down" in caught.value.hint

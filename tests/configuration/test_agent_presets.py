@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.configuration import find_program, presets
-from supervisor.configuration.agent_presets import PRESET_NAMES
+from supervisor.configuration.agent_presets import PRESET_NAMES, login_help
 from supervisor.configuration.agent_schema import BUILT_IN
 from tests.support.config_home import Home
 
@@ -25,6 +25,17 @@ def test_a_preset_reports_whether_its_program_is_installed(home: Home) -> None:
 
     assert found.pop("gemini") == str(path)
     assert set(found.values()) == {None}
+
+
+def test_every_acp_preset_says_how_to_log_in() -> None:
+    known = {preset.name: preset.driver for preset in presets({})}
+
+    helps = {name: login_help(name) for name in known}
+
+    assert {name for name, found in helps.items() if found is None} == {
+        name for name, driver in known.items() if driver == "command"
+    }
+    assert all(found.preset == name for name, found in helps.items() if found is not None)
 
 
 def test_the_older_name_of_a_program_is_found(home: Home) -> None:

@@ -98,8 +98,9 @@ def recovered(rows: Iterable[SessionState], at: float = AT) -> Rows:
 
 
 def essence(rows: Rows) -> dict[SessionId, SessionState]:
-    """Return the rows without their epochs, and without the record numbers of what they show."""
-    return {row.id: _without_numbers(row.changed(epoch=0)) for row in rows.values()}
+    """Return the rows without the marks of their claims, and without record numbers."""
+    claimed = [row.changed(epoch=0, keeps_attention=False) for row in rows.values()]
+    return {row.id: _without_numbers(row) for row in claimed}
 
 
 def _without_numbers(row: SessionState) -> SessionState:

@@ -105,7 +105,7 @@ async def test_labels_contain_no_ids(home: Home) -> None:
         await some_life(session)
         found = await scrape(home)
 
-    ids = re.compile(r"[a-z]+_[a-z0-9]{6,}_[0-9]+")
+    ids = re.compile(r"\b(?:s|in|turn|call|req)_[a-z0-9]{12}\b")
     assert ids.fullmatch(session.id)
     assert not [name for name in found if any(map(ids.search, name.split("|")[1:]))]
 

@@ -190,6 +190,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
         [5, True, [], {}, "", "turn_unknown", LONE_SURROGATE],
     ),
     "set title": (lambda g, bad: g.idle.set(title=bad), BAD_LABELS),
+    "set name": (lambda g, bad: g.idle.set(name=bad), BAD_LABELS),
     "set tags": (lambda g, bad: g.idle.set(tags=bad), BAD_TAGS),
     "set custom": (lambda g, bad: g.idle.set(custom=bad), BAD_CUSTOM),
     "set limits": (lambda g, bad: g.idle.set(limits=bad), [5, True, "x", {}, []]),
@@ -232,6 +233,12 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "list created_before": (lambda g, bad: g.sup.list(created_before=bad), BAD_TIMES),
     "list updated_after": (lambda g, bad: g.sup.list(updated_after=bad), BAD_TIMES),
     "list updated_before": (lambda g, bad: g.sup.list(updated_before=bad), BAD_TIMES),
+    "resolve text": (lambda g, bad: g.sup.resolve(bad), [None, *BAD_NAMES]),
+    "resolve kind": (lambda g, bad: g.sup.resolve("a", bad), [5, [], {}, "", "nonsense"]),
+    "resolve session": (
+        lambda g, bad: g.sup.resolve("a", session=bad),
+        [bad for bad in BAD_IDS if bad is not None],
+    ),
     "search text": (lambda g, bad: g.sup.search(bad), [None, *BAD_NAMES]),
     "search session": (
         lambda g, bad: g.sup.search("a", session=bad),

@@ -22,12 +22,12 @@ from supervisor import (
     Permissions,
     Session,
     SessionNotFound,
-    Settings,
     Supervisor,
     Turn,
 )
 from tests.support.bad_values import BAD_IDS, BAD_NAMES, LONE_SURROGATE, Scenario, shown, watch
 from tests.support.fake_agents import AgentRun, FakeAgent, records
+from tests.support.permission_requests import begin_turn
 
 TOO_LARGE = "MTAwMDAwMDAwMDAwMDAwMDAwMDA="  # a cursor of which no page ever was the end
 
@@ -83,6 +83,7 @@ UNKNOWN: dict[str, Callable[[Session], Awaitable[object]]] = {
     "export": lambda session: session.export(),
     "repair": lambda session: session.repair(),
     "replay": lambda session: session.replay(1),
+    "seen": lambda session: session.seen(1),
 }
 
 
@@ -234,8 +235,10 @@ async def test_the_first_of_many_concurrent_answers_decides(scenario: Scenario) 
 
 @pytest.mark.parametrize("end", ["interrupt", "stop", "delete", "time-out"])
 async def test_a_permission_request_of_an_ended_turn_cannot_be_answered(
-    scenario: Scenario, end: str
+    sup: Supervisor, fake_agent: FakeAgent, tmp_path: Path, end: str
 ) -> None:
+    session = await sup.create("fake", permission_timeout_seconds=300.0)
+    scenario = await Scenario.create(sup, session, await begin_turn(session, fake_agent), tmp_path)
     match end:
         case "interrupt":
             await scenario.busy.interrupt()
@@ -244,7 +247,7 @@ async def test_a_permission_request_of_an_ended_turn_cannot_be_answered(
         case "delete":
             await scenario.sup.delete(scenario.busy.id)
         case _:
-            await trio.sleep(Settings().permission_timeout_seconds + 1.0)
+            await trio.sleep(301.0)
 
     with pytest.raises((PermissionConflict, PermissionNotFound)) as dead:
         await scenario.sup.answer(scenario.request, "allow_always")

@@ -42,7 +42,7 @@ def budget(throttle: WriteThrottle) -> OutputBudget:
 
 
 class Writer:
-    """An agent that writes whenever it may; records that nobody commits stay in flight."""
+    """An agent that writes whenever it may; records that are not committed stay in flight."""
 
     def __init__(self, budget: OutputBudget) -> None:
         self.share = budget.share()

@@ -191,10 +191,27 @@ async def test_a_decision_that_is_not_offered_is_refused(
 # No answer ------------------------------------------------------------------------------
 
 
-async def test_after_five_minutes_a_request_is_rejected_once(
+async def test_without_a_time_limit_a_request_waits_for_its_answer(
     sup: Supervisor, session: Session, run: AgentRun
 ) -> None:
     action = await ask(run)
+
+    await trio.sleep(30 * 24 * 3600)
+
+    request = await only_request(sup)
+    assert (request.expires_at, action.done.is_set()) == (None, False)
+    (item,) = (await session.info()).attention
+    assert (item.kind, item.detail) == ("permission", "bash: may I use bash?")
+    assert (await session.info()).badge == "waiting-for-you"
+
+
+async def test_after_its_time_a_request_is_rejected_once(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    session = await sup.create("fake", permission_timeout_seconds=300)
+    action = await ask(await begin_turn(session, fake_agent))
+    request = await only_request(sup)
+    assert request.expires_at == pytest.approx(request.asked_at + 300)
 
     assert await action.wait() is False
 
@@ -203,6 +220,8 @@ async def test_after_five_minutes_a_request_is_rejected_once(
     assert (answered.body["decision"], answered.body["by"]) == ("reject_once", "timeout")
     assert await sup.permissions() == ()
     assert await session.rules() == []
+    (item,) = (await session.info()).attention
+    assert (item.kind, item.seq) == ("permission_timeout", answered.seq)
 
 
 async def test_each_request_has_its_own_time(sup: Supervisor, fake_agent: FakeAgent) -> None:
@@ -231,8 +250,11 @@ async def test_an_answered_request_does_not_time_out(
     assert len(await records(session, "permission_answered")) == 1
 
 
-async def test_a_timed_out_request_cannot_be_answered(sup: Supervisor, run: AgentRun) -> None:
-    action = await ask(run)
+async def test_a_timed_out_request_cannot_be_answered(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    session = await sup.create("fake", permission_timeout_seconds=300)
+    action = await ask(await begin_turn(session, fake_agent))
     request = await only_request(sup)
     await action.wait()
 

@@ -33,7 +33,7 @@ class Result:
     version: str
     # Counts by unit, for example of schedules or kills.
     covered: dict[str, int]
-    # The failed tests, or why there is no report of pytest.
+    # The failed tests, or why pytest made no report.
     failures: tuple[str, ...] = ()
 
 

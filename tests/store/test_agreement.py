@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId, SessionKey, TurnId
 from supervisor.core.limits import Lineage
+from supervisor.core.match import Place
 from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.totals import Totals, figures_of, total
@@ -34,7 +35,7 @@ from supervisor.store.threads import StoreThread
 T = TypeVar("T")
 NAMES: Final = tuple(SessionId(name) for name in ("s_one", "s_two", "s_three"))
 SCOPES: Final = ("s_one", "s_two/spawn", "create")
-KINDS: Final = ("user_text", "agent_text", "plan", "child_ended", "child_started")
+KINDS: Final = ("turn_started", "user_text", "agent_text", "plan", "child_ended", "child_started")
 TEXTS: Final = (
     "red green",
     "Grün, blue!",
@@ -44,6 +45,12 @@ TEXTS: Final = (
     "😀 e\u0301",
 )
 SEARCHES: Final = ("red", "GRUN", "foo", "foo_bar", "мой straße", "안녕", "y", "がん", "é", '"*')
+PLACES: Final[tuple[tuple[str, Place], ...]] = (
+    ("s_one", "whole"),
+    ("turn", "beginning"),
+    ("_1", "end"),
+    ("e", "end"),
+)
 NOBODY: Final = SessionId("s_nobody")
 EVERY: Final = 4  # records between snapshots
 
@@ -190,6 +197,7 @@ def _row(session_id: SessionId, title: str) -> SessionState:
     return SessionState(
         id=session_id,
         agent_name="echo",
+        name=title,  # which another session of the same scope may hold
         title=title,
         phase=phase,
         tags=(title,),
@@ -218,6 +226,14 @@ async def visible_data(store: Store) -> dict[str, Any]:
         "processes": sorted(await store.processes(), key=repr),
         "found": {words: await store.search(words, limit=5) for words in SEARCHES},
         "pages": await store.search("red", session_id=NAMES[0], before=4, limit=1),
+        "named": [await store.sessions_named(name) for name in ("a", "b", "é\0", "A")],
+        "below": await store.sessions_named("a", root=NAMES[0], limit=1),
+        "ids": [
+            await store.find_ids(kind, part, place, session_id=owner, limit=2)
+            for kind in ("session", "turn", "call", "request")
+            for part, place in PLACES
+            for owner in (None, NAMES[0])
+        ],
         "sizes": {name for name, size in (await store.sizes()).items() if size},
     }
     for name in NAMES:

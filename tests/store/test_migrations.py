@@ -12,7 +12,7 @@ import pytest
 from sqlite_utils import Database
 
 import supervisor
-from supervisor import StoreDegraded, StoreTooNew
+from supervisor import NameTaken, StoreDegraded, StoreTooNew
 from supervisor.core.fold import replay
 from supervisor.core.ids import InputId, SessionId, SessionKey, TurnId
 from supervisor.core.limits import Limits, Lineage
@@ -324,6 +324,9 @@ def rows_of_all_kinds() -> list[SessionState]:
         {},
         {"archived": True},
         {"name": "x", "limits": Limits(max_children=1)},
+        {"name": "y", "stop_reason": "start_failed"},
+        {"name": "z", "stop_reason": "start_failed", "turns": 1},
+        {"name": "é\0", "lineage": Lineage(parent=UP, root=UP, depth=1, above=(UP,))},
         {"family": TreeState(deleted=spent, deleted_spawns=1)},
         {"family": TreeState(open_children=1)},
         {"limits": Limits(turns=1)},
@@ -342,12 +345,16 @@ def rows_of_all_kinds() -> list[SessionState]:
         for phase in Phase
         for key in KEYS
     )
-    return [row.changed(id=f"s_{number}") for number, row in enumerate(rows)]
+    return [
+        row.changed(id=f"s_{number}", name=row.name and f"{row.name}{number}")
+        for number, row in enumerate(rows)
+    ]
 
 
 def noted(path: Path) -> list[tuple[Any, ...]]:
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        return connection.execute("SELECT number, resting, key FROM sessions").fetchall()
+        columns = "number, resting, key, name, name_scope"
+        return connection.execute(f"SELECT {columns} FROM sessions").fetchall()  # noqa: S608
 
 
 async def test_a_migration_derives_missing_columns_from_the_rows(tmp_path: Path) -> None:
@@ -358,6 +365,7 @@ async def test_a_migration_derives_missing_columns_from_the_rows(tmp_path: Path)
     written = noted(path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE sessions SET row = substr(row, 2) WHERE number = 1")
+        drop_names(connection)
         connection.execute("ALTER TABLE sessions DROP COLUMN resting")
         connection.execute("ALTER TABLE sessions DROP COLUMN key")
         connection.execute("DROP INDEX records_of_inputs")
@@ -372,8 +380,33 @@ async def test_a_migration_derives_missing_columns_from_the_rows(tmp_path: Path)
         pass
 
     assert noted(path)[1:] == written[1:]
-    assert noted(path)[0] == (1, 0, None)  # which cannot be read
-    assert {resting for _, resting, _ in written} == {0, 1}
+    assert noted(path)[0] == (1, 0, None, None, "")  # which cannot be read
+    assert {resting for _, resting, *_ in written} == {0, 1}
+
+
+def drop_names(connection: sqlite3.Connection) -> None:
+    connection.execute("DROP INDEX sessions_by_name")
+    connection.execute("DROP INDEX records_of_turns")
+    connection.execute("ALTER TABLE sessions DROP COLUMN name")
+    connection.execute("ALTER TABLE sessions DROP COLUMN name_scope")
+
+
+async def test_names_doubled_in_an_old_file_stay_and_are_refused_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    async with supervisor.open(path) as sup:
+        first, second = [await sup.create("echo", name=name) for name in ("same", "other")]
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        drop_names(connection)
+        connection.execute("UPDATE sessions SET row = json_set(row, '$.name', 'same')")
+        connection.execute("PRAGMA user_version = 6")
+
+    async with supervisor.open(path) as sup:
+        for session in (first, second):
+            await sup.session(session.id).set(title="still writable")
+            with pytest.raises(NameTaken):
+                await sup.create("echo", name="same")
+            await sup.delete(session.id)
+        assert (await (await sup.create("echo", name="same")).info()).name == "same"
 
 
 # Words -----------------------------------------------------------------------------------

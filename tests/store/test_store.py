@@ -114,7 +114,7 @@ async def test_stored_data_is_independent_of_the_written_objects(store: Store) -
 
 async def test_a_row_is_read_with_its_types(store: Store) -> None:
     for number, (session, _, _) in enumerate(random_session(3, 60)):
-        changed = attrs.evolve(session, id=SessionId(f"s_{number}"))
+        changed = attrs.evolve(session, id=SessionId(f"s_{number}"), name=f"name {number}")
         await store.commit([Write(changed.id, 0, (), changed)])
 
         stored = await store.read(changed.id)

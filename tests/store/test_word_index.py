@@ -34,7 +34,7 @@ def connection(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def set_levels(connection: sqlite3.Connection, levels: int) -> None:
-    """Give the index this many levels; all are empty, as after so many merges of an empty one."""
+    """Give the index this many levels; all are empty, as after merges of an empty index."""
     number = bytes((0x80 | levels >> 7, levels & 0x7F))
     # Cookie, number of levels, no segment, no write; then two numbers for each level.
     structure = bytes(4) + number + bytes(2 + 2 * levels)

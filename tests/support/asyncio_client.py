@@ -110,7 +110,7 @@ class _Bridge:
             return _Requests(found)
         if name.startswith("_") or not callable(found):
             return found
-        if name == "watch":
+        if name in ("watch", "watch_sessions"):
             return lambda *args, **named: _watch(thread, lambda: found(*args, **named))
         if not inspect.iscoroutinefunction(found):
             return lambda *args, **named: _bridged(thread, found(*args, **named))

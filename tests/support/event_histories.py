@@ -125,6 +125,7 @@ class Chance:
             ),
             on_stall=self.one_of("notify", "interrupt", "restart", "stop"),
             turn_deadline_seconds=self.one_of(None, 60.0),
+            permission_timeout_seconds=self.one_of(None, 60.0),
         )
         permissions = Permissions(tools=self.one_of(None, ["bash"]), mode=self.one_of(None, *MODES))
         below = Lineage(SessionId("s_root"), SessionId("s_root"), depth=1, input=InputId("in_1"))
@@ -250,6 +251,7 @@ class Chance:
 
     def _DetailsChanged(self, _: SessionState) -> dict[str, Any]:
         return {
+            "name": self.one_of(None, "a name"),
             "title": self.one_of(None, "a title"),
             "tags": self.one_of(None, ("a", "b")),
             "custom": self.one_of(None, {"k": "v"}),

@@ -49,14 +49,18 @@ SHAPES = {
         "scope matched stopped already_over stale unreachable ladder_step seconds unknown"
     ),
     "Input": "id text status position accepted_at expires_at",
-    "PermissionRequest": "id session_id turn_id tool question input options asked_at",
+    "PermissionRequest": "id session_id turn_id tool question input options asked_at expires_at"
+    " asks",
     "Page": "items next",
     "RepairReport": "session_id dry_run problems appended row_made",
     "Problem": "code severity seq detail",
     "Info": "id key kind name title tags custom agent workspace phase archived badge parent root"
     " depth role lifetime expires_at limits permissions children turn_id turns messages"
     " tool_calls queued generation epoch last_seq usage stop_reason stop_detail last_failure"
-    " waiting_for restarts agent_session_id pid created_at updated_at last_active_at spent",
+    " waiting_for restarts agent_session_id pid created_at updated_at last_active_at spent"
+    " last_outcome attention seen_seq",
+    "LastOutcome": "outcome reason at turn_id seq",
+    "Attention": "kind detail at seq",
     "SessionKey": "agent channel peer thread",
     "Permissions": "tools skills mcp_servers workspace_paths network_channels sandbox_profiles"
     " mode",
@@ -137,7 +141,7 @@ RECORD_KINDS = (
     " session_cleared session_archived session_stopped agent_attached input_accepted input_changed"
     " input_settled generation_raised turn_started user_text agent_text thought tool_call"
     " tool_update tool_ended plan permission_asked permission_answered rule_changed usage steered"
-    " interrupted child_started child_ended spawn_refused quiet stalled progress_resumed"
+    " interrupted child_started child_ended spawn_refused seen quiet stalled progress_resumed"
     " agent_restarting warning turn_ended"
 )
 

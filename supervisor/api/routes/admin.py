@@ -7,6 +7,7 @@ from supervisor.api.params import body_params_of, query_params, query_params_of
 from supervisor.api.problems import RequestRefused
 from supervisor.api.reports import HealthReport, VersionReport
 from supervisor.api.request import OperationCall
+from supervisor.core.agent_list import ListedAgent
 from supervisor.core.errors import (
     AgentUnknown,
     ConfigError,
@@ -56,6 +57,12 @@ async def version(call: OperationCall) -> VersionReport:
 async def stats(call: OperationCall) -> Stats:
     """Return counts of sessions by phase, usage, and the state of the store."""
     return await call.sup.stats()
+
+
+@operation("GET", "/v1/agents")
+async def agents(call: OperationCall) -> Page[ListedAgent]:
+    """List built-in, configured and preset agents, and what is missing; no agent is started."""
+    return Page(await call.sup.agents(), None)
 
 
 @operation("GET", "/v1/tree", query_params_of(Supervisor.tree), raises=(SessionNotFound,))

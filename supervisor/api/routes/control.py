@@ -19,6 +19,7 @@ from supervisor.core.errors import (
     InputRefused,
     InputTooLarge,
     KeyTaken,
+    NameTaken,
     NotRunning,
     PermissionDenied,
     QueueFull,
@@ -125,7 +126,14 @@ async def steer(call: OperationCall) -> Receipt:
     "/v1/sessions/{id}/spawn",
     body_params_of(Session.spawn),
     status=201,
-    raises=(*_START_ERRORS, AgentUnknown, InputRefused, ConfigError, IdempotencyConflict),
+    raises=(
+        *_START_ERRORS,
+        AgentUnknown,
+        InputRefused,
+        ConfigError,
+        IdempotencyConflict,
+        NameTaken,
+    ),
 )
 async def spawn(call: OperationCall) -> Info:
     """Spawn a child that works on a text; answer when its agent has started."""
@@ -151,7 +159,7 @@ async def stop(call: OperationCall) -> Info | DeferredResponse:
     return DeferredResponse(info) if patience.cancelled_caught else info
 
 
-@operation("POST", "/v1/sessions/{id}/resume", raises=(*_START_ERRORS, KeyTaken, Fenced))
+@operation("POST", "/v1/sessions/{id}/resume", raises=(*_START_ERRORS, KeyTaken, NameTaken, Fenced))
 async def resume(call: OperationCall) -> Info:
     """Resume a stopped session with its id, its history and its queued inputs."""
     await call.session.resume()
@@ -217,7 +225,11 @@ async def archive(call: OperationCall) -> Info:
     return await call.session.info()
 
 
-@operation("POST", "/v1/sessions/{id}/unarchive", raises=(SessionNotFound, KeyTaken, StoreDegraded))
+@operation(
+    "POST",
+    "/v1/sessions/{id}/unarchive",
+    raises=(SessionNotFound, KeyTaken, NameTaken, StoreDegraded),
+)
 async def unarchive(call: OperationCall) -> Info:
     """Undo the archiving of a session."""
     await call.session.unarchive()

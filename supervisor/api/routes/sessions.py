@@ -8,11 +8,13 @@ from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,
+    AmbiguousId,
     ConfigError,
     IdempotencyConflict,
     InputRefused,
     InvalidKey,
     KeyTaken,
+    NameTaken,
     PermissionDenied,
     SessionNotActive,
     SessionNotFound,
@@ -21,6 +23,7 @@ from supervisor.core.errors import (
 )
 from supervisor.core.info import Info
 from supervisor.core.limits import Limits
+from supervisor.core.match import Match
 from supervisor.decode import Partial
 from supervisor.handles.session import Session
 from supervisor.handles.shapes import Page
@@ -32,6 +35,7 @@ _CREATE_ERRORS = (
     ConfigError,
     InvalidKey,
     KeyTaken,
+    NameTaken,
     PermissionDenied,
     SpawnRefused,
     StoreDegraded,
@@ -59,6 +63,17 @@ async def create(call: OperationCall) -> Info:
 async def list_(call: OperationCall) -> Page[Info]:
     """List the sessions that match all filters, in the order of creation."""
     return await call.sup.list(**call.arguments)
+
+
+@operation(
+    "GET",
+    "/v1/resolve",
+    query_params_of(Supervisor.resolve),
+    raises=(AmbiguousId, ConfigError, SessionNotFound),
+)
+async def resolve(call: OperationCall) -> Page[Match]:
+    """Find the id that a short form of an id, a name, a key or a path of names stands for."""
+    return await call.sup.resolve(**call.arguments)
 
 
 @operation(
@@ -112,7 +127,7 @@ _CHANGE_PARAMS = body_params_of(
     "PATCH",
     "/v1/sessions/{id}",
     _CHANGE_PARAMS,
-    raises=(SessionNotFound, ConfigError, SessionNotActive, StoreDegraded),
+    raises=(SessionNotFound, ConfigError, NameTaken, SessionNotActive, StoreDegraded),
 )
 async def change(call: OperationCall) -> Info:
     """Change the given fields of a session and keep all others.

@@ -47,7 +47,7 @@ def require_full_screen(screen: Screen) -> None:
 
 
 async def _attach(screen: Screen, session: str) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, start=True) as sup:
         found = await find_session(sup, session)
         from supervisor.cli.screens.attach_app import AttachApp  # noqa: PLC0415 - slow to import
 

@@ -8,6 +8,7 @@ everything else to standard error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -73,7 +74,10 @@ _CHOICES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 
 
 class PermissionPrompt:
-    """Handles all permission requests of a supervisor, one at a time."""
+    """Handles all permission requests of a supervisor, one at a time.
+
+    With `is_remote`, the caller passes each request to `add`.
+    """
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class PermissionPrompt:
         ask: AskUser | None,
         *,
         start_line: Callable[[], None] = lambda: None,
+        is_remote: bool = False,
     ) -> None:
         self._screen = screen
         self._sup = sup
@@ -89,15 +94,17 @@ class PermissionPrompt:
         # Called before printing, because the agent may be in the middle of a line.
         self._start_line = start_line
         self._send_request_id, self._request_ids = trio.open_memory_channel[str](_MAX_PENDING)
-        self._hook = sup.hooks.add("record_written", self._on_record)
+        self._hook = None if is_remote else sup.hooks.add("record_written", self._on_record)
 
     def _on_record(self, event: HookEvent) -> None:
         if event.data["kind"] == "permission_asked":
-            # Requests beyond the buffer are answered by their timeout.
-            try:
-                self._send_request_id.send_nowait(event.data["body"]["request_id"])
-            except trio.WouldBlock:
-                return
+            self.add(event.data["body"]["request_id"])
+
+    def add(self, request_id: str) -> None:
+        """Handle this request after those that were added before."""
+        # Requests beyond the buffer are answered by their timeout.
+        with contextlib.suppress(trio.WouldBlock):
+            self._send_request_id.send_nowait(request_id)
 
     async def run(self) -> None:
         """Answer requests until cancelled."""
@@ -109,7 +116,8 @@ class PermissionPrompt:
                     await self._answer(request)
         finally:
             # The records of the shutdown follow, and no observer runs then.
-            self._hook.remove()
+            if self._hook is not None:
+                self._hook.remove()
 
     async def _answer(self, request: PermissionRequest) -> None:
         self._start_line()

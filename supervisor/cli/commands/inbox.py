@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from supervisor.cli.async_runner import run_async, run_reading
+from supervisor.cli.async_runner import run_reading, run_requests
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen, json_text
-from supervisor.cli.target import open_target
-from supervisor.cli.text_format import Cell, format_age
+from supervisor.cli.target import all_sessions, find_id, find_session, open_target
+from supervisor.cli.text_format import Cell, format_age, format_duration
+from supervisor.core.errors import PermissionNotFound, SessionNotFound, short_repr
 from supervisor.core.text import one_line
 
 if TYPE_CHECKING:
+    from supervisor.cli.target import Target
     from supervisor.sessions.inbox import PermissionRequest
 
 
@@ -31,23 +34,38 @@ def inbox(*, as_json: bool) -> int:
 
 
 async def _inbox(screen: Screen) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, access="read") as sup:
         requests = await sup.permissions()
+        names = {} if screen.as_json or not requests else await _session_names(sup)
     if screen.as_json:
-        screen.data(requests)
+        screen.data({"items": requests, "next": None})
         return
     if not requests:
         screen.note("No pending requests.")
         return
     now = time.time()
     for one in requests:
-        about = f"  {one.session_id}  {one_line(one.tool)}  {format_age(now - one.asked_at)}"
-        screen.line(Cell(one.id, "bold"), Cell(about, "dim"))
+        about = f"  {names.get(one.session_id, one.session_id)}  {one_line(one.tool)}"
+        about += f"  {format_age(now - one.asked_at)}"
+        screen.line(Cell(one.id, "bold"), Cell(about, "dim"), Cell(_time_left(one, now), "yellow"))
         screen.line("    ", one_line(one.question))
         if one.input:
             screen.line("    ", request_input_text(one))
         screen.line("    ", Cell(", ".join(one.options), "dim"))
-    screen.note("Decide with `understudy answer REQUEST DECISION`.")
+    screen.note("Decide with `understudy answer REQUEST yes`, or no, always, never.")
+
+
+async def _session_names(sup: Target) -> dict[str, str]:
+    """Return the names of the sessions that wait for a decision, by id."""
+    waiting = all_sessions(sup, badge="waiting-for-you")
+    return {info.id: info.name async for info in waiting if info.name is not None}
+
+
+def _time_left(request: PermissionRequest, now: float) -> str:
+    """Return how long the request still waits; nothing if it waits until it is answered."""
+    if request.expires_at is None:
+        return ""
+    return f"  rejected in {format_duration(max(0.0, request.expires_at - now))}"
 
 
 def request_input_text(request: PermissionRequest) -> str:
@@ -57,26 +75,66 @@ def request_input_text(request: PermissionRequest) -> str:
     return text if more <= 0 else f"{text[:_MAX_CHARACTERS]}… and {more} more characters"
 
 
-_DECISIONS = ["allow_once", "allow_always", "reject_once", "reject_always"]
+_DECISIONS: Final = ("allow_once", "allow_always", "reject_once", "reject_always")
+_SHORT_WORDS: Final = {
+    "yes": "allow_once",
+    "no": "reject_once",
+    "always": "allow_always",
+    "never": "reject_always",
+}
 
 
 @click.command()
-@click.argument("request", metavar="REQUEST")
-@click.argument("decision", metavar="DECISION", type=click.Choice(_DECISIONS))
+@click.argument("request", metavar="ID|REQUEST")
+@click.argument("decision", metavar="DECISION", type=click.Choice([*_SHORT_WORDS, *_DECISIONS]))
 @json_option
 def answer(*, request: str, decision: str, as_json: bool) -> int:
     """Answer a permission request; `understudy inbox` lists them.
 
-    DECISION is allow_once, allow_always, reject_once or reject_always.
+    A session with one pending request stands for that request. DECISION is yes, no, always or
+    never; allow_once, reject_once, allow_always and reject_always are the same.
     """
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_answer, screen, request, decision))
+    word = _SHORT_WORDS.get(decision, decision)
+    return run_requests(screen, partial(_answer, screen, request, word))
 
 
-async def _answer(screen: Screen, request: str, decision: str) -> None:
+async def _answer(screen: Screen, text: str, decision: str) -> None:
     async with open_target(screen) as sup:
-        await sup.answer(request, decision)  # type: ignore[arg-type]  # click has checked it
+        request_id = await _find_request(sup, text)
+        await sup.answer(request_id, decision)  # type: ignore[arg-type]  # click has checked it
     if screen.as_json:
-        screen.data({"request_id": request, "decision": decision})
+        screen.data({"request_id": request_id, "decision": decision})
     else:
-        screen.line(f"{request}: {decision}")
+        screen.line(f"{request_id}: {decision}")
+
+
+async def _find_request(sup: Target, text: str) -> str:
+    """Return the id of the pending request that the text names: by its id, or by its session.
+
+    Raise `PermissionNotFound` if none or several match.
+    """
+    with suppress(PermissionNotFound):
+        return await find_id(sup, "request", text)
+    if text.startswith("req_"):  # the daemon knows if it was answered already
+        return text
+    pending = await sup.permissions()
+    try:
+        session = await find_session(sup, text)
+    except SessionNotFound:
+        raise PermissionNotFound(
+            f"no pending request or session matches {short_repr(text)}",
+            hint="`understudy inbox` lists the pending requests",
+        ) from None
+    ids = [one.id for one in pending if one.session_id == session.id]
+    if len(ids) == 1:
+        return ids[0]
+    if not ids:
+        raise PermissionNotFound(
+            f"session {text} has no pending request",
+            hint=f"`understudy why {text}` says what it waits for",
+        )
+    raise PermissionNotFound(
+        f"session {text} has {len(ids)} pending requests: {', '.join(ids)}",
+        hint="write the id of one of them",
+    )

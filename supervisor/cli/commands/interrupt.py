@@ -7,49 +7,71 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from supervisor.cli.async_runner import run_async
-from supervisor.cli.failures import ERROR, OK
-from supervisor.cli.options import json_option
+from supervisor.cli.async_runner import run_requests
+from supervisor.cli.bulk import Bulk, read_sessions, sessions_argument
+from supervisor.cli.failures import ERROR, NOT_FOUND, OK
+from supervisor.cli.options import TEXT, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
-from supervisor.cli.target import find_session, open_target
+from supervisor.cli.safe import safe
+from supervisor.cli.target import find_id, open_target
 from supervisor.cli.text_format import format_duration
+from supervisor.core.scopes import Scope, ToolCall, TurnScope
 
 if TYPE_CHECKING:
+    from supervisor.cli.target import Target
+    from supervisor.core.info import Info
     from supervisor.core.receipts import InterruptReport
-    from supervisor.core.scopes import Scope
+    from supervisor.handles.session import Session
 
 
 @click.command()
-@click.argument("session", metavar="ID")
-@click.option("--call", metavar="CALL", help="Only this tool call (ids: `understudy log`).")
-@click.option("--turn", metavar="TURN", help="Only this turn (default: the running one).")
+@sessions_argument
+@click.option(
+    "--call", metavar="CALL", type=TEXT, help="Only this tool call (ids: `understudy log`)."
+)
+@click.option(
+    "--turn", metavar="TURN", type=TEXT, help="Only this turn (default: the running one)."
+)
 @click.option("--session", "whole", is_flag=True, help="The turn and all work of its agent.")
 @click.option("--tree", is_flag=True, help="This session and all its descendants.")
-@click.option("--reason", metavar="TEXT", help="The reason, for the record.")
-@click.option("--replace-with", metavar="TEXT", help="An input to run instead.")
+@click.option("--reason", metavar="TEXT", type=TEXT, help="The reason, for the record.")
+@click.option("--replace-with", metavar="TEXT", type=TEXT, help="An input to run instead.")
 @click.option("--cancel-queued", is_flag=True, help="Also cancel the queued inputs.")
 @json_option
-def interrupt(*, session: str, cancel_queued: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
+def interrupt(
+    *,
+    sessions: tuple[str, ...],
+    tag: str | None,
+    cancel_queued: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - click's options
+) -> int:
     """Interrupt the running turn, or exactly the scope you name; no session is stopped.
 
-    Exits with 1 if the agent cannot interrupt that scope.
+    With several sessions, one line is printed for each. Exits with 1 if the agent cannot interrupt
+    that scope, and with 3 if the session never had the named turn or tool call.
     """
     screen = Screen(as_json=as_json)
     named = [name for name in ("call", "turn", "whole", "tree") if options[name]]
     if len(named) > 1:
         raise click.UsageError("Give one of --call, --turn, --session and --tree.")
+    bulk = Bulk(screen, read_sessions(sessions, tag), tag, _has_turn)
+    if not bulk.is_single and (options["call"] or options["turn"]):
+        raise click.UsageError("--call and --turn name the work of one session.")
     asked = {
         "reason": options["reason"],
         "replace_with": options["replace_with"],
         "queued": "cancel" if cancel_queued else "keep",
     }
-    return run_async(screen, partial(_interrupt, screen, session, _scope(options), asked))
+    return run_requests(screen, partial(_interrupt, bulk, _scope(options), asked))
+
+
+def _has_turn(info: Info) -> bool:
+    return info.turn_id is not None
 
 
 def _scope(options: dict[str, Any]) -> Scope:
-    from supervisor.core.scopes import ToolCall, TurnScope  # noqa: PLC0415 - late
-
     if options["call"]:
         return ToolCall(options["call"])
     if options["turn"]:
@@ -59,14 +81,39 @@ def _scope(options: dict[str, Any]) -> Scope:
     return "session" if options["whole"] else "turn"
 
 
-async def _interrupt(screen: Screen, session: str, scope: Scope, asked: dict[str, Any]) -> int:
-    async with open_target(screen) as sup, progress(screen, "interrupting"):
-        report = await (await find_session(sup, session)).interrupt(scope, **asked)
+async def _interrupt(bulk: Bulk, scope: Scope, asked: dict[str, Any]) -> int:
+    async with open_target(bulk.screen) as sup:
+
+        async def interrupt_one(found: Session, session: str) -> int:
+            async with progress(bulk.screen, "interrupting"):
+                report = await found.interrupt(await _whole(sup, found, scope), **asked)
+            return _report(bulk, session, report, scope, asked)
+
+        return await bulk.run(sup, interrupt_one)
+
+
+def _report(
+    bulk: Bulk, session: str, report: InterruptReport, scope: Scope, asked: dict[str, Any]
+) -> int:
+    screen = bulk.screen
     if screen.as_json:
-        screen.data(report)
+        screen.data(report if bulk.is_single else {"session": session, "report": report})
     else:
+        if not bulk.is_single:
+            screen.write(f"{safe(session)}  ")
         _show(screen, session, report, scope, asked["replace_with"])
+    if report.unknown:
+        return NOT_FOUND
     return ERROR if report.unreachable else OK
+
+
+async def _whole(sup: Target, session: Session, scope: Scope) -> Scope:
+    """Return the scope with the whole id of its turn or call."""
+    if isinstance(scope, ToolCall):
+        return ToolCall(await find_id(sup, "call", scope.id, session=session))
+    if isinstance(scope, TurnScope):
+        return TurnScope(await find_id(sup, "turn", scope.id, session=session))
+    return scope
 
 
 def _show(
@@ -98,11 +145,20 @@ def _nothing_to_interrupt(report: InterruptReport) -> str:
 
 
 def _unreachable_note(session: str, scope: Scope) -> str:
-    from supervisor.core.scopes import ToolCall  # noqa: PLC0415 - late
-
     if isinstance(scope, ToolCall):
-        return "The agent cannot interrupt that; interrupt the turn instead."
+        return (
+            "The agent cannot interrupt a single tool call;"
+            f" `understudy interrupt {session}` interrupts the whole turn."
+        )
+    if scope == "tree":
+        return (
+            "Some agents did not react. Their turns are closed, but tasks still run (zombies), and"
+            " their sessions start no other turn until these end;"
+            f" `understudy tree {session}` shows them as unhealthy."
+        )
     return (
-        "The agent did not react. Its turn is closed, but its task still runs;"
+        "The agent did not react. Its turn is closed, but its task still runs (a zombie), and the"
+        f" session starts no other turn until that ends. `understudy fork {session}` continues the"
+        " conversation in a new session; a restart of the daemon ends the task."
         f" `understudy why {session}` shows it."
     )

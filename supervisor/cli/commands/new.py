@@ -3,42 +3,83 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_requests
 from supervisor.cli.options import DURATION, TEXT, json_option, require_text
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_created
+from supervisor.cli.session_options import (
+    absolute_folder,
+    current_folder,
+    is_inside,
+    limit_options,
+    parse_limits,
+    parse_permissions,
+    session_options,
+    without_nothing,
+    workspace_option,
+)
 from supervisor.cli.target import find_session, open_target
+
+if TYPE_CHECKING:
+    from supervisor.cli.target import Target
 
 
 @click.command()
 @click.argument("agent", metavar="AGENT")
 @click.option("--key", metavar="KEY", help="Key of the session: agent:channel:peer[:thread].")
-@click.option("--name", metavar="NAME", type=TEXT, help="Name of the session.")
-@click.option("--title", metavar="TITLE", type=TEXT, help="Title of the session.")
-@click.option(
-    "--tag", "tags", metavar="TAG", type=TEXT, multiple=True, help="Tag; may be repeated."
-)
-@click.option(
-    "--workspace", metavar="FOLDER", type=click.Path(), help="Working directory of the agent."
-)
+@session_options
+@workspace_option
+@limit_options
+@click.option("--message", "-m", metavar="TEXT", type=TEXT, help="Send this text first.")
 @json_option
-def new(*, agent: str, workspace: str | None, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
-    """Create a session of an agent and print its id."""
+def new(*, agent: str, message: str | None, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
+    """Create a session of an agent and print its id.
+
+    Its agent works in this directory, unless --workspace or the configuration of the agent names
+    another one.
+    """
     screen = Screen(as_json=as_json)
-    # Absolute, because the daemon has another working directory.
-    folder = None if workspace is None else str(Path(workspace).absolute())
-    return run_async(screen, partial(_new, screen, agent, {**options, "workspace": folder}))
+    limits = parse_limits(options)
+    asked = _parse(options)
+    return run_requests(screen, partial(_new, screen, agent, asked, limits, message))
 
 
-async def _new(screen: Screen, agent: str, options: dict[str, Any]) -> None:
-    async with open_target(screen) as sup:
+def _parse(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments for `create` or `spawn`."""
+    permissions, workspace = parse_permissions(options), options.pop("workspace")
+    folder = None if workspace is None else absolute_folder(workspace)
+    return without_nothing({**options, "permissions": permissions, "workspace": folder})
+
+
+async def _new(
+    screen: Screen,
+    agent: str,
+    options: dict[str, Any],
+    limits: dict[str, Any],
+    message: str | None,
+) -> None:
+    async with open_target(screen, start=True) as sup:
+        if "workspace" not in options:
+            options["workspace"] = await _default_workspace(sup, agent)
         made = await sup.create(agent, **options)
+        if limits:  # the limits that are not named stay those of the settings
+            await made.set(limits=limits)
+        if message is not None:
+            await made.send(message)
         show_created(screen, await made.info())
+
+
+async def _default_workspace(sup: Target, agent: str) -> str | None:
+    """Return the caller's folder; None if the agent is configured with a workspace."""
+    for one in await sup.agents():
+        if one.name == agent and one.workspace is not None:
+            return None
+    return current_folder()
 
 
 @click.command()
@@ -46,7 +87,9 @@ async def _new(screen: Screen, agent: str, options: dict[str, Any]) -> None:
 @click.argument("agent", metavar="AGENT")
 @click.argument("text", metavar="TEXT")
 @click.option("--role", default="worker", type=TEXT, show_default=True, help="Role of the child.")
-@click.option("--name", metavar="NAME", type=TEXT, help="Name of the child.")
+@session_options
+@workspace_option
+@limit_options
 @click.option("--ttl", "ttl_seconds", metavar="TIME", type=DURATION, help="Stop after: 10m.")
 @click.option("--detached", is_flag=True, help="Keep the child when its parent stops.")
 @click.option("--wake", is_flag=True, help="Start a turn of the parent when the child ends.")
@@ -61,20 +104,44 @@ def spawn(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - click's options
 ) -> int:
-    """Create a child of a session, send it TEXT, and print its id."""
+    """Create a child of a session, send it TEXT, and print its id.
+
+    It works in this directory if that is inside the directory of its parent, else in that of its
+    parent.
+    """
     screen = Screen(as_json=as_json)
+    limits = parse_limits(options)
     asked = {
-        **options,
+        **_parse(options),
         "lifetime": "detached" if detached else "with_parent",
         "on_end": "wake" if wake else "tell",
     }
-    return run_async(screen, partial(_spawn, screen, session, agent, require_text(text), asked))
+    first = agent, require_text(text)
+    return run_requests(screen, partial(_spawn, screen, session, first, asked, limits))
 
 
 async def _spawn(
-    screen: Screen, session: str, agent: str, text: str, options: dict[str, Any]
+    screen: Screen,
+    session: str,
+    agent_and_text: tuple[str, str],
+    options: dict[str, Any],
+    limits: dict[str, Any],
 ) -> None:
     async with open_target(screen) as sup:
         parent = await find_session(sup, session)
-        child = await parent.spawn(agent, text, **options)
+        above = await parent.info()
+        if limits:
+            options["limits"] = attrs.evolve(above.limits, **limits)
+        if "workspace" not in options:
+            options["workspace"] = _child_workspace(screen, above.workspace)
+        child = await parent.spawn(*agent_and_text, **options)
         show_created(screen, await child.info())
+
+
+def _child_workspace(screen: Screen, parents: str | None) -> str | None:
+    """Return the caller's folder, or None to inherit the parent's."""
+    folder = current_folder()
+    if folder is None or parents is None or is_inside(folder, parents):
+        return folder
+    screen.note(f"The child works in its parent's {parents}: {folder} is not inside it.")
+    return None

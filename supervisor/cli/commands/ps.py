@@ -1,37 +1,49 @@
-"""`understudy ps` and `understudy tree`: list sessions."""
+"""`understudy ps` and `understudy tree`: list sessions, those that need a person first."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 import orjson
 
 from supervisor.cli.async_runner import run_reading
-from supervisor.cli.options import Count, json_option, state_option
+from supervisor.cli.options import BADGE, PHASE, TEXT, Count, json_option, state_option
 from supervisor.cli.output import Screen
+from supervisor.cli.session_table import print_sessions, tree_lines
 from supervisor.cli.target import find_session, open_target
-from supervisor.cli.text_format import Cell, badge_cell, counted, cut_note, format_age
+from supervisor.cli.text_format import Cell, counted, cut_note
+from supervisor.core.info import NEEDS, need_of
+from supervisor.core.session_values import Phase
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target
-    from supervisor.core.info import Info, Node
+    from supervisor.core.info import Info
 
 
-HEADERS = ("ID", "AGENT", "BADGE", "TURNS", "QUEUED", "ACTIVE", "NAME: TITLE")
+_PAGE_SIZE: Final = 500
+_WATCH_SECONDS: Final = 2.0
 
 
 @click.command()
 @state_option
 @click.option("-a", "--all", "with_stopped", is_flag=True, help="Include stopped sessions.")
-@click.option("--agent", metavar="NAME", help="Only sessions of this agent.")
-@click.option("--phase", metavar="PHASE", help="Only sessions in this phase.")
-@click.option("--badge", metavar="BADGE", help="Only sessions with this badge.")
-@click.option("--tag", metavar="TAG", help="Only sessions with this tag.")
-@click.option("--text", metavar="TEXT", help="Only with this text in name, title or key.")
+@click.option("-q", "--quiet", "ids_only", is_flag=True, help="Print only ids.")
+@click.option("-w", "--watch", "repeats", is_flag=True, help="Repaint the list every 2 seconds.")
+@click.option("--agent", metavar="NAME", type=TEXT, help="Only sessions of this agent.")
+@click.option("--phase", metavar="PHASE", type=PHASE, help="Only sessions in this phase.")
+@click.option("--badge", metavar="BADGE", type=BADGE, help="Only sessions with this badge.")
+@click.option("--tag", metavar="TAG", type=TEXT, help="Only sessions with this tag.")
+@click.option(
+    "--workspace", metavar="PATH", type=TEXT, help="Only sessions that work in this folder."
+)
+@click.option(
+    "--text", metavar="TEXT", type=TEXT, help="Only with this text in name, title or key."
+)
 @click.option(
     "--limit",
     default=100,
@@ -41,35 +53,61 @@ HEADERS = ("ID", "AGENT", "BADGE", "TURNS", "QUEUED", "ACTIVE", "NAME: TITLE")
     help="Maximum number of sessions.",
 )
 @json_option
-def ps(*, state: str | None, as_json: bool, with_stopped: bool, limit: int, **filters: Any) -> int:  # noqa: ANN401 - click's options
-    """List sessions, oldest first; stopped ones only with --all, --phase or --badge."""
+def ps(
+    *,
+    state: str | None,
+    as_json: bool,
+    with_stopped: bool,
+    ids_only: bool,
+    repeats: bool,
+    limit: int,
+    **filters: Any,  # noqa: ANN401 - click's options
+) -> int:
+    """List sessions, those that need you first.
+
+    The order is: waiting for you, hung, failed, finished since you looked, running, idle, resting;
+    the newest first. A session that failed is listed until you have seen it (`show`) or archived
+    it. Other stopped sessions are listed with --all, --phase or --badge.
+    """
     screen = Screen(as_json=as_json)
     asked = {name: value for name, value in filters.items() if value is not None}
     # A phase or a badge selects stopped sessions too.
     include_stopped = with_stopped or "phase" in asked or "badge" in asked
-    work = partial(_ps, screen, state, asked, include_stopped=include_stopped, limit=limit)
+    wanted = _Wanted(asked, include_stopped=include_stopped, limit=limit, ids_only=ids_only)
+    if repeats and (as_json or ids_only or not screen.is_ansi_terminal):
+        screen.note("Not on a terminal, so the list is printed once.")
+        repeats = False
+    work = partial(_watch if repeats else _ps, screen, state, wanted)
     return run_reading(screen, state, work)
 
 
-async def _ps(
-    screen: Screen, state: str | None, asked: dict[str, Any], *, include_stopped: bool, limit: int
-) -> None:
+@attrs.frozen
+class _Wanted:
+    """The filters of a list, and how much of it is shown."""
+
+    asked: dict[str, Any]
+    include_stopped: bool = attrs.field(kw_only=True)
+    limit: int = attrs.field(kw_only=True)
+    ids_only: bool = attrs.field(kw_only=True)
+
+
+async def _ps(screen: Screen, state: str | None, wanted: _Wanted) -> None:
     async with open_target(screen, state=state, access="read") as sup:
-        found, hidden, cursor = await _list_sessions(
-            sup, asked, include_stopped=include_stopped, limit=limit
-        )
+        found, hidden = await _list_sessions(sup, wanted)
         # The phase of a damaged session is unknown. Finding them reads all rows.
-        damaged = (await sup.stats()).damaged if include_stopped else ()
+        damaged = (await sup.stats()).damaged if wanted.include_stopped else ()
+    shown = found[: wanted.limit]
     if screen.as_json:
-        screen.data(
-            {"items": found, "next": cursor} | ({"damaged": damaged} if include_stopped else {})
-        )
+        data: dict[str, Any] = {"items": shown, "next": None}
+        screen.data(data | ({"damaged": damaged} if wanted.include_stopped else {}))
         return
-    if found:
-        now = time.time()
-        screen.table(HEADERS, [_row(info, now) for info in found], shrinkable=[len(HEADERS) - 1])
-    if cursor is not None:
-        screen.note(cut_note("first", len(found), "session"))
+    if wanted.ids_only:
+        for info in shown:
+            screen.line(info.id)
+        return
+    print_sessions(screen, shown)
+    if len(shown) < len(found):
+        screen.note(cut_note("first", len(shown), "session"))
     elif hidden:
         are, them = ("is", "it") if hidden == 1 else ("are", "them")
         screen.note(f"{counted(hidden, 'stopped session')} {are} not shown; --all shows {them}.")
@@ -79,35 +117,44 @@ async def _ps(
         screen.note(f"{session_id} is damaged; `understudy repair {session_id}` shows why.")
 
 
-async def _list_sessions(
-    sup: Target, asked: dict[str, Any], *, include_stopped: bool, limit: int
-) -> tuple[list[Info], int, str | None]:
-    """Return the sessions to show, the number of hidden stopped sessions, and the next cursor."""
+async def _watch(screen: Screen, state: str | None, wanted: _Wanted) -> None:
+    """Repaint the list until Ctrl-C, as much of it as the terminal has lines for."""
+    while True:
+        async with open_target(screen, state=state, access="read") as sup:
+            found, _ = await _list_sessions(sup, wanted)
+        rows = os.get_terminal_size().lines - 3
+        screen.write("\x1b[H\x1b[J")
+        clock = time.strftime("%H:%M:%S")
+        screen.line(Cell(f"{counted(len(found), 'session')}, {clock}", "dim"))
+        print_sessions(screen, found[: min(rows, wanted.limit)])
+        if state is None:
+            time.sleep(_WATCH_SECONDS)  # noqa: ASYNC251 - runs without trio; Ctrl-C ends it
+        else:
+            import trio  # noqa: PLC0415 - only for a file
+
+            await trio.sleep(_WATCH_SECONDS)
+
+
+async def _list_sessions(sup: Target, wanted: _Wanted) -> tuple[list[Info], int]:
+    """Return the sessions to show by need, and the number of hidden stopped sessions."""
     found: list[Info] = []
     hidden = 0
     cursor: str | None = None
     while True:
-        page = await sup.list(**asked, limit=limit - len(found), cursor=cursor)
+        page = await sup.list(**wanted.asked, limit=_PAGE_SIZE, cursor=cursor)
         for info in page.items:
-            if include_stopped or info.phase != "stopped":
+            if (
+                wanted.include_stopped
+                or info.phase is not Phase.STOPPED
+                or need_of(info) != "resting"
+            ):
                 found.append(info)
             else:
                 hidden += 1
         cursor = page.next
-        if cursor is None or len(found) >= limit:
-            return found, hidden, cursor
-
-
-def _row(info: Info, now: float) -> tuple[Cell | str, ...]:
-    return (
-        info.id,
-        info.agent,
-        badge_cell(info.badge),
-        str(info.turns),
-        str(info.queued) if info.queued else "",
-        format_age(now - info.last_active_at),
-        ": ".join(said for said in (info.name, info.title) if said),
-    )
+        if cursor is None:
+            found.sort(key=lambda info: (NEEDS.index(need_of(info)), -info.last_active_at))
+            return found, hidden
 
 
 @click.command()
@@ -128,37 +175,11 @@ async def _tree(screen: Screen, state: str | None, session: str | None) -> None:
         from supervisor.api.encode import encode  # noqa: PLC0415 - only for this output
 
         # Encoded apart: a tree may be deeper than the limits of the JSON encoders.
-        screen.data([orjson.Fragment(encode(root)) for root in roots])
+        items = [orjson.Fragment(encode(root)) for root in roots]
+        screen.data({"items": items, "next": None})
         return
     if not roots:
         screen.note("No live sessions. `understudy ps --all` lists stopped ones.")
         return
     for line in tree_lines(roots, with_box_characters=screen.has_box_characters):
         screen.line(*screen.fit(line))
-
-
-def tree_lines(roots: Sequence[Node], *, with_box_characters: bool) -> Iterator[list[Cell]]:
-    """Yield one line for each session, children connected to their parent.
-
-    A tree may be deeper than the stack of Python, so this is not recursive.
-    """
-    corners = ("├─ ", "└─ ") if with_box_characters else ("|- ", "`- ")
-    lines = ("│  ", "   ") if with_box_characters else ("|  ", "   ")
-    # The nodes to show, the next one last, with what stands before a node and before its children.
-    waiting = [(root, "", "") for root in reversed(roots)]
-    while waiting:
-        node, first, rest = waiting.pop()
-        yield [Cell(first, "dim"), *_node_cells(node)]
-        for number, child in enumerate(reversed(node.children)):
-            is_last = number == 0
-            waiting.append((child, rest + corners[is_last], rest + lines[is_last]))
-
-
-def _node_cells(node: Node) -> list[Cell]:
-    said = node.name or node.title
-    cells = [Cell(node.id, "bold"), Cell("  "), badge_cell(node.badge), Cell(f"  {node.agent}")]
-    if said:
-        cells.append(Cell(f"  {said}", "dim"))
-    if node.waiting_for:
-        cells.append(Cell(f"  waits for {node.waiting_for}", "yellow"))
-    return cells

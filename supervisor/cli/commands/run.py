@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 import attrs
 import click
 from trio_util import run_and_cancelling
 
 from supervisor.cli.async_runner import run_async
+from supervisor.cli.common_options import chosen_host, refuse_typed_host
 from supervisor.cli.failures import OK, REFUSED
 from supervisor.cli.options import DURATION, config_option, input_text, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_outcome, turn_exit_code
-from supervisor.cli.target import load_configuration
+from supervisor.cli.target import load_configuration, open_target
 from supervisor.cli.text_format import Cell
 from supervisor.configuration import Configuration, make_agents, presets
 from supervisor.core.errors import AgentUnknown, short_repr
-from supervisor.core.records import Record
+from supervisor.core.records import Item, Record
 
 from .conversation import (
     AskUser,
@@ -176,20 +177,46 @@ def _installed_preset(name: str, configuration: Configuration) -> str:
     )
 
 
+@asynccontextmanager
+async def open_daemon_session(
+    screen: Screen, options: RunOptions
+) -> AsyncIterator[tuple[Supervisor, Session]]:
+    """Yield a new session in the daemon, which is started if it is not running."""
+    from supervisor.core.permissions import Permissions  # noqa: PLC0415 - slow to import
+
+    create_options: dict[str, Any] = {"workspace": options.workspace}
+    if options.workspace is None and chosen_host() is None:
+        create_options["workspace"] = os.getcwd()  # noqa: PTH109 - a string is needed
+    if options.mode is not None:
+        create_options["permissions"] = Permissions(mode=options.mode)  # type: ignore[arg-type]  # click has checked it
+    if options.timeout_seconds is not None:
+        create_options["turn_deadline_seconds"] = options.timeout_seconds
+    async with open_target(screen, start=True) as sup:
+        yield sup, await sup.create(options.agent, **create_options)
+
+
 @click.command()
 @click.argument("words", metavar="[TEXT]...", nargs=-1)
+@click.option("--daemon", "in_daemon", is_flag=True, help="Run the session in the daemon.")
 @add_run_options
 @json_option
-def run(*, words: tuple[str, ...], as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
+def run(*, words: tuple[str, ...], in_daemon: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
     """Send one text to an agent, print its output as it comes, and exit.
 
     Without TEXT, or with -, the text is read from standard input. Permission requests are shown to
     you, and rejected if there is no terminal. Ctrl-C interrupts the turn, a second Ctrl-C exits.
-    The session is kept only if --state names a file. With --json, every record is printed as a
-    line, and the result as the last line.
+    The session is kept only if --state names a file, or in the daemon with --daemon; there, the
+    turn goes on after a second Ctrl-C. With --json, every record is printed as a line, and the
+    result as the last line.
     """
     screen = Screen(as_json=as_json)
-    command = _RunCommand(screen, parse_run_options(**options), input_text(words))
+    if not in_daemon:
+        refuse_typed_host("give --daemon too")
+    elif options["state"] is not None or options["config_path"] is not None:
+        raise click.UsageError("The daemon has its own store and configuration; leave them out.")
+    command = _RunCommand(
+        screen, parse_run_options(**options), input_text(words), in_daemon=in_daemon
+    )
     return run_async(
         screen, partial(run_interruptible, screen, command.run, interrupt=command.interrupt)
     )
@@ -198,10 +225,13 @@ def run(*, words: tuple[str, ...], as_json: bool, **options: Any) -> int:  # noq
 class _RunCommand:
     """Sends one text and prints the output until its turn has ended."""
 
-    def __init__(self, screen: Screen, options: RunOptions, text: str) -> None:
+    def __init__(
+        self, screen: Screen, options: RunOptions, text: str, *, in_daemon: bool = False
+    ) -> None:
         self._screen = screen
         self._options = options
         self._text = text
+        self._in_daemon = in_daemon
         self._printer = OutputPrinter(screen, with_asides=screen.is_ansi_stderr)
         self._session: Session | None = None
 
@@ -216,14 +246,24 @@ class _RunCommand:
 
     async def run(self) -> int:
         """Open a session, send the text, print the output, and return the exit code."""
-        async with open_session(self._options) as (sup, session):
-            ask = self._user_prompt()
-            prompt = PermissionPrompt(self._screen, sup, ask, start_line=self._printer.end_line)
+        async with self._open_session() as (sup, session):
+            prompt = PermissionPrompt(
+                self._screen,
+                sup,
+                self._user_prompt(),
+                start_line=self._printer.end_line,
+                is_remote=self._in_daemon,
+            )
             async with run_and_cancelling(prompt.run):
-                result = await self._run_turn(session)
+                result = await self._run_turn(session, prompt)
             return await self._report(session, result)
 
-    async def _run_turn(self, session: Session) -> TurnResult:
+    def _open_session(self) -> AbstractAsyncContextManager[tuple[Supervisor, Session]]:
+        if self._in_daemon:
+            return open_daemon_session(self._screen, self._options)
+        return open_session(self._options)
+
+    async def _run_turn(self, session: Session, prompt: PermissionPrompt) -> TurnResult:
         async with session.watch() as feed:
             self._session = session
             receipt = await session.send(self._text)
@@ -232,6 +272,8 @@ class _RunCommand:
                     self._printer.print_item(item)
                 elif isinstance(item, Record):
                     self._screen.data(item)
+                if self._in_daemon and _is_question(item):
+                    prompt.add(item.body["request_id"])
                 if isinstance(item, Record) and _is_end(item, receipt.input_id):
                     break
         self._printer.end_line()
@@ -244,7 +286,8 @@ class _RunCommand:
             screen.data({"result": result, "session_id": session.id})
         else:
             show_outcome(screen, result)
-        if self._options.state is not None and screen.is_ansi_stderr:
+        is_kept = self._in_daemon or self._options.state is not None
+        if is_kept and screen.is_ansi_stderr:
             screen.note(Cell(f"session {session.id}", "dim"))
         is_spent = info.stop_reason in ("budget_exceeded", "max_turns")
         return REFUSED if is_spent and turn_exit_code(result) != OK else turn_exit_code(result)
@@ -259,6 +302,10 @@ class _RunCommand:
             return await read_line(stream)
 
         return ask
+
+
+def _is_question(item: Item) -> TypeGuard[Record]:
+    return isinstance(item, Record) and item.kind == "permission_asked"
 
 
 def _is_end(record: Record, input_id: str) -> bool:

@@ -19,7 +19,7 @@ import click
 from supervisor.cli.async_runner import run_async
 from supervisor.cli.daemon_store import find_daemon_store
 from supervisor.cli.failures import report, require_file
-from supervisor.cli.options import Count, input_text, json_option, state_option
+from supervisor.cli.options import Count, input_text, json_option, require_text, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.safe import safe
 from supervisor.cli.target import find_session, load_configuration, open_target
@@ -56,7 +56,7 @@ def search(
 ) -> int:
     """Find the messages of users and agents that contain all words, newest first."""
     screen = Screen(as_json=as_json)
-    text = " ".join(words)
+    text = require_text(" ".join(words))
     work = partial(_search, screen, state, text, session=session, limit=limit, cursor=cursor)
     return run_async(screen, work)
 

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_async, run_requests
 from supervisor.cli.failures import OK
-from supervisor.cli.options import DURATION, TEXT, input_text, json_option
+from supervisor.cli.options import DURATION, TEXT, Count, input_text, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_receipt, show_result
-from supervisor.cli.target import find_session, open_target
+from supervisor.cli.target import Access, find_id, find_session, open_target
 from supervisor.cli.text_format import Cell, format_age
 
 if TYPE_CHECKING:
+    from supervisor.cli.target import Target
     from supervisor.handles.session import Session
     from supervisor.handles.shapes import Input
 
@@ -52,13 +53,15 @@ def send(
     """Send an input to a session; without TEXT, or with -, it is read from standard input."""
     screen = Screen(as_json=as_json)
     text = input_text(words)
-    return run_async(screen, partial(_send, screen, session, text, options, wait=wait))
+    work = partial(_send, screen, session, text, options, wait=wait)
+    # A result is awaited on trio, over restarts of the daemon.
+    return run_async(screen, work) if wait else run_requests(screen, work)
 
 
 async def _send(
     screen: Screen, session: str, text: str, options: dict[str, Any], *, wait: bool
 ) -> int:
-    async with open_target(screen) as sup:
+    async with open_target(screen, start=True) as sup:
         found = await find_session(sup, session)
         receipt = await found.send(text, **options)
         if not wait:
@@ -74,7 +77,7 @@ async def _send(
 def steer(*, session: str, words: tuple[str, ...], as_json: bool) -> int:
     """Steer the running turn; fails if no turn runs."""
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_steer, screen, session, input_text(words)))
+    return run_requests(screen, partial(_steer, screen, session, input_text(words)))
 
 
 async def _steer(screen: Screen, session: str, text: str) -> None:
@@ -84,24 +87,46 @@ async def _steer(screen: Screen, session: str, text: str) -> None:
 
 @click.command()
 @click.argument("session", metavar="ID")
-@click.option("--edit", nargs=2, metavar="INPUT TEXT", help="Change the text of an input.")
 @click.option(
-    "--move", nargs=2, metavar="INPUT PLACE", type=(str, int), help="Move an input to a place."
+    "--edit", nargs=2, metavar="INPUT TEXT", type=(TEXT, TEXT), help="Change the text of an input."
 )
-@click.option("--promote", metavar="INPUT", help="Use an input to steer the running turn.")
-@click.option("--cancel", metavar="INPUT", help="Cancel an input.")
+@click.option(
+    "--move",
+    nargs=2,
+    metavar="INPUT PLACE",
+    type=(TEXT, Count(0)),
+    help="Move an input to a place.",
+)
+@click.option(
+    "--promote", metavar="INPUT", type=TEXT, help="Use an input to steer the running turn."
+)
+@click.option("--cancel", metavar="INPUT", type=TEXT, help="Cancel an input.")
 @json_option
 def inputs(*, session: str, as_json: bool, **changes: Any) -> int:  # noqa: ANN401 - click's options
     """List the accepted inputs that have not run yet, in order, after your change."""
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_inputs, screen, session, changes))
+    return run_requests(screen, partial(_inputs, screen, session, changes))
 
 
 async def _inputs(screen: Screen, session: str, changes: dict[str, Any]) -> None:
-    async with open_target(screen) as sup:
+    access: Access = "live" if any(changes.values()) else "read"
+    async with open_target(screen, access=access) as sup:
         found = await find_session(sup, session)
-        await _apply_changes(screen, found, changes)
+        await _apply_changes(screen, found, await _with_whole_ids(sup, found, changes))
         show_inputs(screen, await found.inputs())
+
+
+async def _with_whole_ids(sup: Target, session: Session, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes with the whole ids of their inputs."""
+    whole = dict(changes)
+    for name in ("promote", "cancel"):
+        if changes[name]:
+            whole[name] = await find_id(sup, "input", changes[name], session=session)
+    for name in ("edit", "move"):
+        if changes[name]:
+            text, value = changes[name]
+            whole[name] = (await find_id(sup, "input", text, session=session), value)
+    return whole
 
 
 async def _apply_changes(screen: Screen, session: Session, changes: dict[str, Any]) -> None:
@@ -120,7 +145,7 @@ async def _apply_changes(screen: Screen, session: Session, changes: dict[str, An
 def show_inputs(screen: Screen, waiting: list[Input]) -> None:
     """Print the queued inputs in order."""
     if screen.as_json:
-        screen.data(waiting)
+        screen.data({"items": waiting, "next": None})
         return
     if not waiting:
         screen.note("No queued inputs.")

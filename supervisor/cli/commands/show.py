@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import click
 from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import json_option, state_option
 from supervisor.cli.output import Screen
+from supervisor.cli.session_cells import outcome_text
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import (
     Cell,
@@ -21,10 +23,12 @@ from supervisor.cli.text_format import (
     format_duration,
     format_timestamp,
 )
+from supervisor.core.errors import SupervisorError
 
 if TYPE_CHECKING:
     from supervisor.core.creation import Message
     from supervisor.core.info import Info
+    from supervisor.handles.session import Session
 
 
 @click.command()
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 @json_option
 def show(*, session: str, transcript: bool, state: str | None, as_json: bool) -> int:
     """Show the details of a session, and with --transcript its messages.
+
+    On a terminal the session counts as seen: `ps` lists it no longer as failed or finished.
 
     ID is a session's id, the beginning or end of the id, its name or its key.
     """
@@ -46,12 +52,21 @@ async def _show(screen: Screen, state: str | None, session: str, *, transcript: 
         found = await find_session(sup, session)
         info = await found.info()
         said = await found.transcript() if transcript else None
+        if state is None and screen.is_terminal and not screen.as_json:
+            await _mark_seen(found, info)
     if screen.as_json:
         screen.data(info if said is None else {"info": info, "transcript": said})
         return
     show_info(screen, info)
     for message in said or ():
         _show_message(screen, message)
+
+
+async def _mark_seen(session: Session, info: Info) -> None:
+    """Tell the daemon that a person has opened the session; while it cannot write, nothing."""
+    if info.last_seq > info.seen_seq and not info.archived:
+        with suppress(SupervisorError):
+            await session.seen(info.last_seq)
 
 
 def show_info(screen: Screen, info: Info) -> None:
@@ -62,6 +77,7 @@ def show_info(screen: Screen, info: Info) -> None:
 def _fields(info: Info, now: float) -> Iterator[tuple[str, Cell | str]]:
     yield "id", Cell(info.id, "bold")
     yield "badge", badge_cell(info.badge)
+    yield from _outcome_fields(info, now)
     yield from _nonempty(
         ("name", info.name),
         ("title", info.title),
@@ -79,6 +95,18 @@ def _fields(info: Info, now: float) -> Iterator[tuple[str, Cell | str]]:
     yield from _work_fields(info)
     for name, at in (("created", info.created_at), ("active", info.last_active_at)):
         yield name, f"{format_timestamp(at)} ({format_age(now - at)})"
+
+
+def _outcome_fields(info: Info, now: float) -> Iterator[tuple[str, Cell | str]]:
+    """Yield how the last turn ended, and what a person should look at."""
+    ended = outcome_text(info)
+    if ended is not None and info.last_outcome is not None:
+        is_good = info.last_outcome.outcome == "completed"
+        age = format_age(now - info.last_outcome.at)
+        yield "last turn", Cell(f"{ended} ({age})", None if is_good else "red")
+    for item in info.attention:
+        what = item.kind.replace("_", " ")
+        yield "attention", Cell(f"{_with_detail(what, item.detail)}", "yellow")
 
 
 def _tree_fields(info: Info, now: float) -> Iterator[tuple[str, str]]:
@@ -149,7 +177,7 @@ def why(*, session: str, as_json: bool) -> int:
 
 
 async def _why(screen: Screen, session: str) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, access="read") as sup:
         answer = await (await find_session(sup, session)).why()
     if screen.as_json:
         screen.data(answer)

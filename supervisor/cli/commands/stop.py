@@ -1,4 +1,4 @@
-"""`stop`, `resume`, `fork`, `clear`, `archive` and `rm`: change a whole session.
+"""`stop`, `resume`, `fork`, `clear`, `rename`, `archive` and `rm`: change a whole session.
 
 Each prints the resulting state of the session.
 """
@@ -9,46 +9,51 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_async, run_requests
+from supervisor.cli.bulk import AppliesTo, Bulk, confirmed, read_sessions, sessions_argument
+from supervisor.cli.failures import OK
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.result_output import show_created
-from supervisor.cli.target import find_session, open_target
+from supervisor.cli.target import find_exact_session, find_id, find_session, open_target
 from supervisor.cli.text_format import Cell, badge_cell
-from supervisor.core.errors import SessionNotFound, short_repr
+from supervisor.core.text import one_line
 
 if TYPE_CHECKING:
-    from supervisor.cli.target import Target
     from supervisor.core.info import Info
     from supervisor.handles.session import Session
 
 
 @click.command()
-@click.argument("session", metavar="ID")
+@sessions_argument
 @click.option("--after-turn", is_flag=True, help="Let the running turn end first.")
 @json_option
-def stop(*, session: str, after_turn: bool, as_json: bool) -> int:
-    """Stop a session and its with_parent children, and wait until it has stopped."""
+def stop(*, sessions: tuple[str, ...], tag: str | None, after_turn: bool, as_json: bool) -> int:
+    """Stop sessions and their with_parent children, and wait until they have stopped."""
 
     async def do(found: Session) -> None:
         await found.stop(when="after_turn" if after_turn else "now")
 
-    return _apply(session, do, "stopping", as_json=as_json)
+    named = _Named(sessions, tag, _is_live)
+    # On trio, because a stop after the turn watches the session.
+    return _apply_to_all(named, do, "stopping", as_json=as_json, run=run_async)
 
 
 @click.command()
-@click.argument("session", metavar="ID")
+@sessions_argument
 @json_option
-def resume(*, session: str, as_json: bool) -> int:
-    """Start a stopped session again, with its history and its queued inputs."""
+def resume(*, sessions: tuple[str, ...], tag: str | None, as_json: bool) -> int:
+    """Start stopped sessions again, with their history and their queued inputs."""
 
     async def do(found: Session) -> None:
         await found.resume()
 
-    return _apply(session, do, "resuming", as_json=as_json)
+    named = _Named(sessions, tag, _is_stopped)
+    return _apply_to_all(named, do, "resuming", as_json=as_json)
 
 
 @click.command()
@@ -64,16 +69,17 @@ def clear(*, session: str, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("session", metavar="ID")
-@click.option("--undo", is_flag=True, help="Make it writable again.")
+@sessions_argument
+@click.option("--undo", is_flag=True, help="Make them writable again.")
 @json_option
-def archive(*, session: str, undo: bool, as_json: bool) -> int:
-    """Make a stopped session read-only and free its key."""
+def archive(*, sessions: tuple[str, ...], tag: str | None, undo: bool, as_json: bool) -> int:
+    """Make stopped sessions read-only and free their keys and names."""
 
     async def do(found: Session) -> None:
         await (found.unarchive() if undo else found.archive())
 
-    return _apply(session, do, "archiving", as_json=as_json)
+    named = _Named(sessions, tag, _is_archived if undo else _is_stopped)
+    return _apply_to_all(named, do, "archiving", as_json=as_json)
 
 
 @click.command()
@@ -83,45 +89,109 @@ def archive(*, session: str, undo: bool, as_json: bool) -> int:
 def fork(*, session: str, at_turn: str | None, as_json: bool) -> int:
     """Create a session with the same history and print its id."""
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_fork, screen, session, at_turn))
+    return run_requests(screen, partial(_fork, screen, session, at_turn))
 
 
 async def _fork(screen: Screen, session: str, at_turn: str | None) -> None:
     async with open_target(screen) as sup, progress(screen, "forking"):
-        made = await (await find_session(sup, session)).fork(at_turn=at_turn)
+        found = await find_session(sup, session)
+        if at_turn is not None:
+            at_turn = await find_id(sup, "turn", at_turn, session=found)
+        made = await found.fork(at_turn=at_turn)
         show_created(screen, await made.info())
 
 
 @click.command()
-@click.argument("sessions", metavar="ID...", nargs=-1, required=True)
+@sessions_argument
+@click.option("--yes", "-y", is_flag=True, help="Delete several sessions without asking.")
 @json_option
-def rm(*, sessions: tuple[str, ...], as_json: bool) -> int:
-    """Stop sessions and delete them permanently."""
+def rm(*, sessions: tuple[str, ...], tag: str | None, yes: bool, as_json: bool) -> int:
+    """Stop sessions and delete them permanently. Needs whole ids or names, or a tag.
+
+    On a terminal, several sessions are deleted only after a confirmation.
+    """
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_rm, screen, sessions))
+    bulk = Bulk(screen, read_sessions(sessions, tag), tag, _is_any)
+    confirm = None if yes else partial(confirmed, screen, "Delete")
+    return run_requests(screen, partial(_rm, bulk, confirm))
 
 
-async def _rm(screen: Screen, sessions: tuple[str, ...]) -> None:
+async def _rm(bulk: Bulk, confirm: Callable[[list[str]], bool] | None) -> int:
+    screen = bulk.screen
     async with open_target(screen) as sup:
-        for session in sessions:
-            found = await _get_exact(sup, session)
+
+        async def delete(found: Session, _: str) -> int:
             async with progress(screen, "deleting"):
                 await sup.delete(found.id)
             if screen.as_json:
                 screen.data({"session_id": found.id, "deleted": True})
             else:
                 screen.line(f"{found.id}  deleted")
+            return OK
+
+        return await bulk.run(sup, delete, find=find_exact_session, confirm=confirm)
 
 
-async def _get_exact(sup: Target, session_id: str) -> Session:
-    """Return the session with exactly this id; an incomplete id must not delete a session."""
-    try:
-        return await sup.get(session_id)
-    except SessionNotFound:
-        raise SessionNotFound(
-            f"no session has the id {short_repr(session_id)}",
-            hint="write the whole id, as listed by `understudy ps --all`",
-        ) from None
+@click.command()
+@click.argument("session", metavar="ID")
+@click.argument("name", metavar="NAME")
+@json_option
+def rename(*, session: str, name: str, as_json: bool) -> int:
+    """Give a session another name, unless another session of its scope holds that."""
+
+    async def do(found: Session) -> None:
+        await found.set(name=name)
+
+    return _apply(session, do, "renaming", as_json=as_json)
+
+
+@attrs.frozen
+class _Named:
+    """The sessions of a bulk command: their names, or a tag and the sessions it applies to."""
+
+    sessions: tuple[str, ...]
+    tag: str | None
+    applies: AppliesTo
+
+
+def _is_any(_: Info) -> bool:
+    return True
+
+
+def _is_live(info: Info) -> bool:
+    return info.phase != "stopped"
+
+
+def _is_stopped(info: Info) -> bool:
+    return info.phase == "stopped" and not info.archived
+
+
+def _is_archived(info: Info) -> bool:
+    return info.archived
+
+
+def _apply_to_all(
+    named: _Named,
+    do: Callable[[Session], Awaitable[None]],
+    doing: str,
+    *,
+    as_json: bool,
+    run: Callable[..., int] = run_requests,
+) -> int:
+    screen = Screen(as_json=as_json)
+    bulk = Bulk(screen, read_sessions(named.sessions, named.tag), named.tag, named.applies)
+
+    async def change(found: Session, _: str) -> int:
+        async with progress(screen, doing):
+            await do(found)
+        _show(screen, await found.info())
+        return OK
+
+    async def work() -> int:
+        async with open_target(screen) as sup:
+            return await bulk.run(sup, change)
+
+    return run(screen, work)
 
 
 def _apply(
@@ -131,16 +201,7 @@ def _apply(
     *,
     as_json: bool,
 ) -> int:
-    screen = Screen(as_json=as_json)
-
-    async def work() -> None:
-        async with open_target(screen) as sup:
-            found = await find_session(sup, session)
-            async with progress(screen, doing):
-                await do(found)
-            _show(screen, await found.info())
-
-    return run_async(screen, work)
+    return _apply_to_all(_Named((session,), None, _is_any), do, doing, as_json=as_json)
 
 
 def _show(screen: Screen, info: Info) -> None:
@@ -149,4 +210,5 @@ def _show(screen: Screen, info: Info) -> None:
         return
     reason = f"  {info.stop_reason}" if info.stop_reason else ""
     archived = "  archived" if info.archived else ""
-    screen.line(Cell(info.id, "bold"), "  ", badge_cell(info.badge), f"{reason}{archived}")
+    named = f"  {one_line(info.name)}" if info.name else ""
+    screen.line(Cell(info.id, "bold"), "  ", badge_cell(info.badge), f"{reason}{archived}{named}")

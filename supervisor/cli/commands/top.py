@@ -16,10 +16,10 @@ from trio_util import periodic
 from supervisor.cli.async_runner import run_async
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
+from supervisor.cli.session_table import tree_lines
 from supervisor.cli.target import open_target
 from supervisor.core.errors import SupervisorError
 
-from .ps import tree_lines
 from .top_screen import Board, KeyAction
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def top(*, every: float, as_json: bool) -> int:
 
 
 async def _top(screen: Screen, every: float) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, start=True) as sup:
         if screen.is_ansi_terminal and not screen.as_json and sys.stdin.isatty():
             await _run_live(sup, every)
         else:

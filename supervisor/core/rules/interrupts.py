@@ -54,7 +54,7 @@ def interrupt(draft: Draft, event: InterruptRequested) -> None:
 
 
 def interrupt_without_turn(draft: Draft, event: InterruptRequested) -> None:
-    """Run the replacement at once, if there is one; report that there is no target."""
+    """Run the replacement at once, if there is one; report that nothing was hit."""
     if not _replaces_current(event):
         report_no_target(draft, event)
     elif draft.state.phase is Phase.STOPPED:

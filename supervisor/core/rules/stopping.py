@@ -139,6 +139,8 @@ def archive(draft: Draft, _: ArchiveRequested) -> None:
 
 def unarchive(draft: Draft, _: UnarchiveRequested) -> None:
     """Make the session writable again; `KeyIndex` checks that its key is free."""
+    if refuse_any(draft, draft.tree_view.refusal):  # its name is taken
+        return
     if draft.state.archived:
         draft.note("session_archived", archived=False)
     draft.accept()
@@ -175,11 +177,15 @@ def append_message(draft: Draft, event: MessageAppended) -> None:
 
 
 def change_details(draft: Draft, event: DetailsChanged) -> None:
-    """Change title, tags, custom data or limits."""
+    """Change name, title, tags, custom data or limits."""
     if draft.state.archived:
         refuse_archived(draft)
         return
+    if refuse_any(draft, draft.tree_view.refusal):  # the name is taken
+        return
     changes: dict[str, object] = {}
+    if event.name is not None:
+        changes["name"] = event.name
     if event.title is not None:
         changes["title"] = event.title
     if event.tags is not None:

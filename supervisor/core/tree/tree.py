@@ -238,6 +238,7 @@ class SessionTree:
     def _apply_to_node(self, member: TreeNode, session: SessionState) -> None:
         self._set_state(member, node_state(session))
         self._set_own_spent(member, self._spending_of(session))
+        member.name = session.name
         member.limits = session.limits
         member.is_stopping = session.phase is STOPPING
         if member.is_ending and member.state != "over" and member.parent is not None:

@@ -19,6 +19,15 @@ HANDSHAKE_SECONDS: Final = 60.0
 
 
 @attrs.frozen
+class LoginHelp:
+    """How users log in to a well-known agent: what to run, and the variable of a key."""
+
+    run: str
+    variable: str | None = None
+    preset: str | None = None
+
+
+@attrs.frozen
 class AcpAgentSpec:
     """Name, command and choices of one ACP agent. `AcpAgent` adds `make_driver`."""
 
@@ -34,6 +43,8 @@ class AcpAgentSpec:
     )
     # Where the variables are looked up that `env` and the servers name.
     environ: Mapping[str, str] = attrs.field(default=os.environ, repr=False, eq=False)
+    # How to log in, for the error of an agent that requires it.
+    login: LoginHelp | None = attrs.field(default=None, eq=False)
     runs_process: ClassVar[bool] = True
 
     def launch(self, workspace: str | None) -> Launch:

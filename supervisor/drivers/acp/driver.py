@@ -29,7 +29,7 @@ from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.processes import AgentProcess, LaunchFailed, ProcessExit
 from supervisor.drivers.process_state import process_blocked_on
-from supervisor.drivers.runtime import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime, ReportedAgent
 
 from .acp_session import AcpSession
 from .agent_spec import AcpAgentSpec
@@ -297,6 +297,8 @@ class AcpDriver:
             loads_sessions=result.can_resume_session,
             ladder=LADDER,
         )
+        version = client.capabilities.version
+        self._runtime.reported_agents[self._agent.name] = ReportedAgent(capabilities, version)
         agent = Agent(capabilities, result.session_id, self._process.identity.pid)
         self._context.report_eventually(
             agent_events.AgentAttached(agent=agent, **self._context.stamp())

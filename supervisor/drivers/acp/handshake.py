@@ -92,10 +92,22 @@ class Authenticator:
         if self._agent.auth is not None:
             detail = f": {self._problem}" if self._problem else ""
             problem = f"authentication by {self._agent.auth!r} failed{detail}"
-        return (
-            f"{problem}; its methods are: {methods}. Log in with the agent's own command, or set "
-            "auth=... to a method's id"
-        )
+        login = self._agent.login
+        run = "Log in with the agent's own command"
+        if login is not None:
+            run = f"Log in as the user of this daemon: {login.run}"
+        return f"{problem}; its methods are: {methods}. {run}, or {self._lines_to_write()}"
+
+    def _lines_to_write(self) -> str:
+        """Return the lines of the configuration that make the agent authenticate."""
+        name, login = self._agent.name, self._agent.login
+        if login is None:
+            return f"set auth=... to a method's id ([agents.{name}] of understudy.toml)"
+        method = self.methods[0].id if self.methods else "METHOD"
+        lines = [f"[agents.{name}]", f'preset = "{login.preset}"', f'auth = "{method}"']
+        if login.variable is not None:
+            lines += [f"[agents.{name}.env]", f'{login.variable} = "${login.variable}"']
+        return "write into understudy.toml, and reload:\n" + "\n".join(lines)
 
     def _report(self, method: str | None) -> None:
         self._context.report_eventually(

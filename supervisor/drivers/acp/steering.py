@@ -138,7 +138,8 @@ class SteeringDelivery:
     async def previous_began_turn(self) -> bool:
         """Wait for late answers of earlier turns; return True if the agent began a turn with one.
 
-        The wait is bounded, and an interrupt ends it. There is no checkpoint without a late answer.
+        The wait is bounded, and an interrupt ends it. Without a late answer the call is not a
+        checkpoint.
         """
         with self._late_wait:
             for one in self._late:
@@ -174,7 +175,8 @@ class SteeringDelivery:
     async def settle(self) -> bool:
         """Send nothing more, and wait for the outcome of what was sent; the wait is bounded.
 
-        Return False if it is unknown for some text. There is no checkpoint if no delivery runs.
+        Return False if it is unknown for some text. Unless a delivery runs, the call is not a
+        checkpoint.
         """
         self.close()
         if self.is_settled:

@@ -21,7 +21,7 @@ from supervisor.core.state import Agent, Capabilities, Decision, LadderStep
 from supervisor.core.validation import check_agent_name
 from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.environment import check_command, check_env
-from supervisor.drivers.runtime import DriverRuntime
+from supervisor.drivers.runtime import DriverRuntime, ReportedAgent
 
 from .output import parse_json_path
 from .run import CommandRun
@@ -52,6 +52,7 @@ class CommandDriver:
             loads_sessions=self._template.keeps_conversations,
             ladder=LADDER,
         )
+        self._runtime.reported_agents[self._template.name] = ReportedAgent(capabilities)
         agent = Agent(capabilities, self._context.agent_session_id)
         self._context.report_eventually(
             agent_events.AgentAttached(agent=agent, **self._context.stamp())

@@ -168,7 +168,7 @@ async def _fork_guardian(
 ) -> tuple[GuardianClient, AgentStreams] | None:
     """Have a guardian forked; return None if the fork server died or cannot fork.
 
-    Raise `LaunchFailed` if there is no guardian after `within_seconds`.
+    Raise `LaunchFailed` without a guardian after `within_seconds`.
     """
     with ExitStack() as ours:
         with ExitStack() as theirs:

@@ -1,7 +1,7 @@
 """Our ends of pipes to a process that may stop reading or never stop writing; lines from bytes.
 
 Rule 1: a descriptor is closed exactly once, and closing wakes a task that waits for it.
-Rule 2: no data is lost: there is no await between reading data and returning it.
+Rule 2: no data is lost: nothing is awaited between reading data and returning it.
 Rule 3: the result does not depend on how the bytes were cut into chunks.
 Rule 4: at most one line of the maximum length is held. A longer line is dropped as it arrives, up
         to the next newline, and replaced by one `OverlongLine`.
@@ -38,7 +38,7 @@ class PipeWriter:
 
         If only a part was written, because of the timeout or a cancellation, the pipe is closed.
         Nothing is written after a cancellation.
-        There is no trio checkpoint if the pipe has room for all of the data.
+        The call is not a trio checkpoint if the pipe has room for all of the data.
         """
         rest = memoryview(data)
         with trio.move_on_after(within_seconds) as bound:

@@ -38,7 +38,7 @@ class FolderConversations:
             return name
 
     def load(self, name: str) -> Json | None:
-        """Return the state saved in the conversation's file; None if there is no file."""
+        """Return the state saved in the conversation's file; None without a file."""
         if _NAME.fullmatch(name) is None:  # the name becomes part of a path
             return None
         try:

@@ -21,18 +21,20 @@ _SELECT_STATE: Final = """
         (
             SELECT max(seq) FROM records
             WHERE session_id = sessions.id AND typeof(seq) = 'integer'
-        )
+        ),
+        name
     FROM sessions WHERE id = ?
 """
 
 
 @attrs.define(eq=False)
 class CachedSession:
-    """Creation number, epoch, last seq and names of one session, as stored."""
+    """Creation number, epoch, last seq, held name and names of one session, as stored."""
 
     number: int
     epoch: int
     last_seq: int
+    held_name: str | None
     # The values from which its label and tags were computed; None if they were not read.
     names: Values | None = None
 
@@ -63,7 +65,10 @@ class SessionCache(dict[SessionId, CachedSession | None]):
         """Read the stored state of a session, with the writes of the open transaction."""
         assert self._connection is not None
         found = self._connection.execute(_SELECT_STATE, (session_id,)).fetchone()
-        state = None if found is None else CachedSession(found[0], found[1], found[2] or 0)
+        state = None
+        if found is not None:
+            number, epoch, last_seq, name = found
+            state = CachedSession(number, epoch, last_seq or 0, name)
         self[session_id] = state
         return state
 

@@ -75,7 +75,7 @@ _NOT_WRITTEN_CODES: Final = frozenset(
     }
 )
 # The commit is the last page written, so if writing a page failed (for example in a file that must
-# not grow), there is no commit.
+# not grow), nothing is committed.
 _NOT_WRITTEN_EXTENDED_CODES: Final = frozenset({sqlite3.SQLITE_IOERR_WRITE})
 
 

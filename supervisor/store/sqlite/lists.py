@@ -82,6 +82,8 @@ def _conditions(wanted: Filter) -> tuple[str, Values]:
     ]
     conditions = [condition for condition, value in given if value is not None]
     values: Values = [value for _, value in given if value is not None]
+    if wanted.attention:
+        conditions.append("CASE WHEN json_valid(row) THEN row ->> '$.attention' IS NOT NULL END")
     phases = BADGE_PHASES.get(wanted.badge or "", ())
     if phases:
         conditions.append(f"phase IN ({', '.join('?' * len(phases))})")

@@ -1,7 +1,7 @@
 """Lock that allows one supervisor per file.
 
 Rule 1: the lock is the kernel's (flock). It ends with the process that holds it, kill -9 included,
-        so there are no stale locks. The content of the lock file (`run_notes`) is no lock.
+        so there are no stale locks. The content of the lock file (`run_notes`) is not a lock.
 Rule 2: other processes find the lock by its name, so the holder checks that its file still exists.
 """
 

@@ -44,13 +44,13 @@ SELECT_STORED: Final = """
 """
 # The body is read as bytes: it is large, so the likeliest to be damaged, and a body that is not
 # valid UTF-8 is then an error of that record alone.
-_RECORD_COLUMNS: Final = "session_id, seq, at, turn_id, kind, CAST(body AS BLOB)"
+RECORD_COLUMNS: Final = "session_id, seq, at, turn_id, kind, CAST(body AS BLOB)"
 
 _TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
 _NO_LIMIT: Final = -1
 # Condition on records: those of a session that is only partly stored are hidden.
-_CALL_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.call_id' END"
+CALL_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.call_id' END"
 IS_COMPLETE: Final = "session_id NOT IN (SELECT session_id FROM unfinished)"
 
 _MAX_POSITION: Final = 2**63 - 1
@@ -64,6 +64,10 @@ _CACHED_ROWS: Final = 1_000
 _MAX_CACHED_ROW_BYTES: Final = 4_096
 # The first version of files with the column `resting`.
 _FIRST_VERSION_WITH_RESTING: Final = 2
+_FIRST_VERSION_WITH_NAME: Final = 7
+# Not `name_scope`: a name that was doubled before version 7 has a scope of its own there.
+_NAME_SQL: Final = "name, CASE WHEN parent IS NULL THEN '' ELSE root END"
+_NO_NAME_SQL: Final = "NULL, ''"
 
 
 def read_one(connection: sqlite3.Connection, session_id: SessionId) -> Stored | None:
@@ -117,14 +121,14 @@ def records(
     """Return the records after a number; see `port.Store.records`."""
     found = connection.execute(
         f"""
-        SELECT {_RECORD_COLUMNS} FROM records
+        SELECT {RECORD_COLUMNS} FROM records
         WHERE session_id = ?1 AND seq > ?2 AND (?4 IS NULL OR turn_id = ?4) AND {IS_COMPLETE}
         ORDER BY seq LIMIT ?3
         """,
         (session_id, after, _NO_LIMIT if limit is None else limit, turn),
     )
     # The records of one turn are for display: damaged ones are left out, not raised.
-    return [_to_record(one) for one in found] if turn is None else _readable_records(found)
+    return [to_record(one) for one in found] if turn is None else readable_records(found)
 
 
 def ran(
@@ -136,7 +140,7 @@ def ran(
         SELECT EXISTS (
             SELECT 1 FROM records
             WHERE session_id = ?1 AND (?2 IS NULL OR turn_id = ?2) AND {IS_COMPLETE}
-            AND (?3 IS NULL OR (kind = 'tool_call' AND {_CALL_ID_SQL} = ?3))
+            AND (?3 IS NULL OR (kind = 'tool_call' AND {CALL_ID_SQL} = ?3))
         )
         """,
         (session_id, turn, call),
@@ -163,12 +167,12 @@ def records_of_input(
     kinds = ", ".join(f"'{kind}'" for kind in sorted(INPUT_HISTORY_KINDS))
     found = connection.execute(
         f"""
-        SELECT {_RECORD_COLUMNS} FROM records
+        SELECT {RECORD_COLUMNS} FROM records
         WHERE session_id = ? AND seq >= ? AND kind IN ({kinds}) ORDER BY seq
         """,
         (session_id, accepted),
     )
-    return input_history(input_id, (_to_record(one) for one in found))
+    return input_history(input_id, (to_record(one) for one in found))
 
 
 def all_records(
@@ -177,13 +181,13 @@ def all_records(
     """Return the records of all sessions after a position; see `port.Store.all_records`."""
     found = connection.execute(
         f"""
-        SELECT {_RECORD_COLUMNS}, position FROM records
+        SELECT {RECORD_COLUMNS}, position FROM records
         WHERE position > ? AND {IS_COMPLETE} AND position < {_FIRST_HIDDEN_POSITION}
         ORDER BY position LIMIT ?
         """,
         (after, _NO_LIMIT if limit is None else limit),
     )
-    return [(one[6], _to_record(one)) for one in found]
+    return [(one[6], to_record(one)) for one in found]
 
 
 def last_position(connection: sqlite3.Connection) -> int:
@@ -203,14 +207,15 @@ def records_of_kinds(connection: sqlite3.Connection, kinds: Collection[str]) -> 
     wanted = ", ".join(f"'{kind}'" for kind in sorted(kinds) if kind.isidentifier())
     found = connection.execute(
         f"""
-        SELECT {_RECORD_COLUMNS} FROM records WHERE kind IN ({wanted}) AND {IS_COMPLETE}
+        SELECT {RECORD_COLUMNS} FROM records WHERE kind IN ({wanted}) AND {IS_COMPLETE}
         ORDER BY session_id, seq
         """
     )
-    return _readable_records(found)
+    return readable_records(found)
 
 
-def _to_record(found: Sequence[Any]) -> Record:
+def to_record(found: Sequence[Any]) -> Record:
+    """Return the record of a row of `RECORD_COLUMNS`; raise NotStorable if it is damaged."""
     session_id, seq, at, turn_id, kind, body = found[:6]
     try:
         if type(seq) is not int or type(at) is not float:
@@ -225,12 +230,12 @@ def _to_record(found: Sequence[Any]) -> Record:
         ) from error
 
 
-def _readable_records(found: Iterable[Sequence[Any]]) -> list[Record]:
+def readable_records(found: Iterable[Sequence[Any]]) -> list[Record]:
     """Return the records that can be read; log the others."""
     records: list[Record] = []
     for one in found:
         try:
-            records.append(_to_record(one))
+            records.append(to_record(one))
         except NotStorable as error:
             logger.error("%s", error)  # noqa: TRY400 - no traceback needed; it quotes no content
     return records
@@ -285,7 +290,8 @@ def startup_rows(connection: sqlite3.Connection, named: set[SessionId]) -> Start
     """Return all sessions as start-up needs them; see `port.Store.startup_rows`."""
     # A read-only store may be of a version without the column `resting`.
     is_resting = _IS_RESTING if version_of(connection) >= _FIRST_VERSION_WITH_RESTING else "FALSE"
-    resting = f"SELECT id, phase = 'stopped', {_key_sql(connection)} FROM sessions"
+    name = _NAME_SQL if version_of(connection) >= _FIRST_VERSION_WITH_NAME else _NO_NAME_SQL
+    resting = f"SELECT id, phase = 'stopped', {_key_sql(connection)}, {name} FROM sessions"
     connection.execute("BEGIN")
     try:
         suspended = connection.execute(f"{resting} WHERE {is_resting} ORDER BY number").fetchall()

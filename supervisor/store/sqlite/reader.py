@@ -14,6 +14,7 @@ from trio_util import run_and_cancelling
 
 from supervisor.core.errors import NotStorable
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
+from supervisor.core.match import IdKind, Place
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.core.store_finding import StoreFinding
@@ -33,7 +34,7 @@ from supervisor.store.port import (
 from supervisor.store.running_totals import RunningTotals
 from supervisor.store.threads import StoreThread, TrioThreads
 
-from . import backup, file_check, lists, read
+from . import backup, feed_reads, file_check, find, lists, read
 from .file_check import damage_finding, quick_check
 from .files import TRY_AGAIN, FileIdentity, degraded_error, is_damage, open_reader
 from .lock import are_rows_current
@@ -141,6 +142,25 @@ class SqliteReader:
         found = await self._read(read.read_some, session_ids, self._reported_damaged)
         return [self._recovered.shown(stored) for stored in found]
 
+    async def find_ids(
+        self,
+        kind: IdKind,
+        text: str,
+        place: Place,
+        *,
+        session_id: SessionId | None = None,
+        limit: int = 20,
+    ) -> list[tuple[str, SessionId]]:
+        return await self._read(
+            find.find_ids, kind, text, place, session_id=session_id, limit=limit
+        )
+
+    async def sessions_named(
+        self, name: str, *, root: SessionId | None = None, limit: int = 20
+    ) -> list[Stored]:
+        found = await self._read(find.sessions_named, name, root, limit)
+        return [self._recovered.shown(one) for one in found]
+
     async def totals(self) -> Totals:
         if self._writer is None:
             self._totals.forget()  # another supervisor may write
@@ -179,6 +199,19 @@ class SqliteReader:
 
     async def highest_position(self) -> int:
         return await self._read(file_check.last_position)
+
+    async def records_by_position(
+        self, after: Mapping[SessionId, int], *, limit: int
+    ) -> list[tuple[int, Record]]:
+        return await self._read(feed_reads.records_by_position, after, limit)
+
+    async def numbers_at(
+        self, position: int, session_ids: Collection[SessionId]
+    ) -> dict[SessionId, int]:
+        return await self._read(feed_reads.numbers_at, position, session_ids)
+
+    async def latest_texts(self, session_ids: Collection[SessionId]) -> dict[SessionId, str]:
+        return await self._read(feed_reads.latest_texts, session_ids)
 
     async def records_of_kinds(self, kinds: Collection[str]) -> list[Record]:
         return await self._read(read.records_of_kinds, kinds)

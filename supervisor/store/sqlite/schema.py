@@ -165,7 +165,7 @@ def _key_text(row: str) -> str:
     return ":".join(part.replace("%", "%25").replace(":", "%3A") for part in parts)
 
 
-# The id of an input, in its `input_accepted` record. NULL in a damaged record, so that one damaged
+# The id of an input, in its `input_accepted` record. NULL in a damaged record, so a damaged
 # record does not make the index, or a read of other records, fail.
 INPUT_ID_SQL: Final = "CASE WHEN json_valid(body) THEN body ->> '$.input_id' END"
 
@@ -261,6 +261,57 @@ def _version_6(db: Database) -> None:
     db.execute("CREATE INDEX kept_by_owner ON kept (owner) WHERE owner <> ''")
 
 
+def _version_7(db: Database) -> None:
+    """Add the columns `name` and `name_scope`, unique together, and indexes of inputs and turns.
+
+    `name` is `core.names.held_name` of the row, `name_scope` its `name_scope`. Sessions that share
+    a name already keep it: in a scope of their own, `=ID`, until their name changes. The index of
+    inputs begins with the id, so that it also finds an input whose session is unknown.
+    """
+    db.execute("ALTER TABLE sessions ADD COLUMN name TEXT")
+    db.execute("ALTER TABLE sessions ADD COLUMN name_scope TEXT NOT NULL DEFAULT ''")
+    # Not in SQL: SQLite's JSON functions end a text at a NUL.
+    db.register_function(_held_name, name="understudy_name", deterministic=True)
+    db.execute(
+        "UPDATE sessions SET name = understudy_name(row),"
+        " name_scope = CASE WHEN parent IS NULL THEN '' ELSE root END"
+        " WHERE NOT archived AND json_valid(row)"
+    )
+    db.execute(
+        """
+        UPDATE sessions SET name_scope = '=' || id WHERE number IN (
+            SELECT number FROM (
+                SELECT number, row_number() OVER (PARTITION BY name_scope, name) AS place
+                FROM sessions WHERE name IS NOT NULL
+            ) WHERE place > 1
+        )
+        """
+    )
+    db.execute(
+        "CREATE UNIQUE INDEX sessions_by_name ON sessions (name_scope, name) WHERE name IS NOT NULL"
+    )
+    db.execute("DROP INDEX records_of_inputs")
+    db.execute(
+        f"""
+        CREATE INDEX records_of_inputs ON records ({INPUT_ID_SQL}, session_id)
+        WHERE kind = 'input_accepted'
+        """
+    )
+    db.execute(
+        "CREATE INDEX records_of_turns ON records (turn_id, session_id) WHERE kind = 'turn_started'"
+    )
+
+
+def _held_name(text: str) -> str | None:
+    """Return the name that the session of a row holds, as version 7 defined it."""
+    row = json.loads(text)
+    name = row.get("name") if isinstance(row, dict) else None
+    if not isinstance(name, str):
+        return None
+    has_failed = row.get("phase") == "stopped" and row.get("stop_reason") == "start_failed"
+    return None if has_failed and not row.get("turns") else name
+
+
 Migration: TypeAlias = Callable[["Database"], None]
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (
@@ -270,6 +321,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     _version_4,
     _version_5,
     _version_6,
+    _version_7,
 )
 VERSION: Final = len(MIGRATIONS)
 

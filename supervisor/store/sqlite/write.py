@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 from supervisor.core.errors import NotStorable, SupervisorError
 from supervisor.core.ids import SessionId
+from supervisor.core.names import held_name, name_scope
 from supervisor.core.recovery import needs_no_recovery
 from supervisor.core.state import SessionState
 from supervisor.store.codec import encode_plain, encode_row, encode_texts
@@ -30,6 +31,7 @@ from supervisor.store.port import (
 )
 from supervisor.store.write_checks import (
     ENCODING_ERRORS,
+    name_refusal,
     not_storable,
     refused_with_earlier,
     write_refusal,
@@ -55,8 +57,8 @@ Answer: TypeAlias = SupervisorError | None
 _INSERT_SESSION: Final = """
     INSERT INTO sessions (
         id, epoch, row, agent, phase, archived, channel, peer, parent, root, workspace,
-        label, tags, created_at, updated_at, resting, key
-    ) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        label, tags, created_at, updated_at, resting, key, name, name_scope
+    ) VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Only the columns that change: agent, key, position in the tree and workspace are fixed.
 _UPDATE_SESSION: Final = """
@@ -67,6 +69,12 @@ _UPDATE_SESSION: Final = """
 _RENAME_SESSION: Final = """
     UPDATE sessions SET label = ?1, tags = ?2 WHERE id = ?3 AND (label <> ?1 OR tags <> ?2)
 """
+
+# Also separate, and only if it changed. The scope too: until then, a name that was doubled before
+# version 7 is in a scope of its own.
+_UPDATE_NAME: Final = "UPDATE sessions SET name = ?, name_scope = ? WHERE number = ?"
+
+_SELECT_HOLDER: Final = "SELECT id FROM sessions WHERE name_scope = ? AND name = ?"
 
 _INSERT_REPLY: Final = """
     INSERT OR REPLACE INTO kept (scope, owner, key, session_id, fingerprint, answer)
@@ -189,6 +197,9 @@ class _Batch:
             refusal = self._refusal(part)
             if refusal is not None:
                 return refusal
+        taken = name_refusal(write, self._held_name, self._holder)
+        if taken is not None:
+            return taken
         try:
             encoded = list(map(_encode_part, parts))
         except ENCODING_ERRORS as error:
@@ -203,6 +214,14 @@ class _Batch:
             return write_refusal(write, state.epoch, state.last_seq)
         inserted = inserted_count(self._connection, write.session_id)
         return write_refusal(write, 0, inserted, is_stored=False)
+
+    def _held_name(self, session_id: SessionId) -> str | None:
+        state = self._cache[session_id]
+        return None if state is None else state.held_name
+
+    def _holder(self, scope: str, name: str) -> SessionId | None:
+        found = self._connection.execute(_SELECT_HOLDER, (scope, name)).fetchone()
+        return None if found is None else SessionId(found[0])
 
     def _collect(self, write: Write, encoded: _Encoded) -> None:
         row_json, records, reply = encoded
@@ -233,7 +252,7 @@ class _Batch:
         assert made.lastrowid is not None
         if inserted:
             mark_complete(self._connection, session_id)
-        state = CachedSession(made.lastrowid, 0, inserted, _names(row))
+        state = CachedSession(made.lastrowid, 0, inserted, held_name(row), _names(row))
         self._cache[session_id] = state
         return state
 
@@ -249,6 +268,11 @@ class _Batch:
             state.number,
             state.epoch,
         )
+        name = held_name(row)
+        if state.held_name != name:
+            # At once: a later write of the batch may take the name that this one gives up.
+            self._connection.execute(_UPDATE_NAME, (name, name_scope(row), state.number))
+            state.held_name = name
         names = _names(row)
         if state.names != names:
             self._names[session_id] = (search_label(row), encode_texts(row.tags), session_id)
@@ -299,6 +323,8 @@ def _columns(row: SessionState, encoded: str) -> Values:
         row.updated_at,
         int(needs_no_recovery(row)),
         None if key is None else str(key),
+        held_name(row),
+        name_scope(row),
     )
 
 

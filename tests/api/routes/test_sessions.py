@@ -139,6 +139,37 @@ async def test_a_key_that_is_taken_is_a_conflict(client: httpx.AsyncClient) -> N
     assert (answer.status_code, answer.json()["code"]) == (409, "key_taken")
 
 
+async def test_a_name_that_is_taken_is_a_conflict(client: httpx.AsyncClient) -> None:
+    first = (await make(client, name="auth")).json()
+    other = (await make(client, name="other")).json()
+
+    for answer in (
+        await make(client, name="auth"),
+        await client.patch(f"/v1/sessions/{other['id']}", json={"name": "auth"}),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (409, "name_taken")
+        assert first["id"] in answer.json()["hint"]
+
+
+async def test_a_short_form_is_resolved_and_an_ambiguous_one_lists_the_candidates(
+    client: httpx.AsyncClient,
+) -> None:
+    roots = [(await make(client, name=name)).json()["id"] for name in ("left", "right")]
+    for root in roots:
+        child = {"agent": "echo", "text": "hi", "name": "tests"}
+        await client.post(f"/v1/sessions/{root}/spawn", json=child)
+
+    found = await client.get("/v1/resolve", params={"text": roots[0][2:9]})
+    refused = await client.get("/v1/resolve", params={"text": "tests", "kind": "session"})
+    nothing = await client.get("/v1/resolve", params={"text": "nobody"})
+
+    match = {"kind": "session", "id": roots[0], "session_id": roots[0], "name": "left"}
+    assert found.json() == {"items": [match], "next": None}
+    assert (refused.status_code, refused.json()["code"]) == (409, "ambiguous_id")
+    assert [one["name"] for one in refused.json()["candidates"]] == ["tests", "tests"]
+    assert nothing.json() == {"items": [], "next": None}
+
+
 # By key ----------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 import trio
 
@@ -10,6 +11,7 @@ from supervisor.core import agent_events
 from supervisor.core.permissions import Permissions
 from supervisor.core.state import Failure
 from supervisor.drivers.acp.agent import AcpAgent, acp, scripted_process
+from supervisor.drivers.acp.agent_spec import LoginHelp
 from supervisor.drivers.acp.handshake import AUTH_SECONDS
 from tests.support.acp_driver import open_harness, open_manual_agent
 from tests.support.driver_context import FakeDriverContext
@@ -121,6 +123,19 @@ async def test_required_authentication_without_a_method_fails_with_a_hint() -> N
     assert failed.kind == "auth"
     assert "api-key" in said_in(failed)
     assert "auth=" in said_in(failed)
+
+
+async def test_a_preset_that_requires_authentication_says_what_to_run_and_to_write() -> None:
+    help_ = LoginHelp("run `mine login`", "MINE_KEY", "mine")
+    preset = attrs.evolve(agent("--auth", "api-key"), name="mine", login=help_)
+    async with open_harness(agent=preset) as harness:
+        harness.driver.start()
+        failed = (await harness.context.heard(agent_events.StartFailed)).failure
+
+    said = said_in(failed)
+    assert "Log in as the user of this daemon: run `mine login`, or write" in said
+    lines = ["[agents.mine]", 'preset = "mine"', 'auth = "api-key"', "[agents.mine.env]"]
+    assert "\n".join([*lines, 'MINE_KEY = "$MINE_KEY"']) in said
 
 
 async def test_an_agent_starts_after_authentication_by_the_configured_method() -> None:

@@ -23,6 +23,7 @@ OF_RUNNING: dict[str, ApiCall] = {
     "interrupt and replace": lambda _, session: session.interrupt(replace_with="more"),
     "spawn": lambda _, session: session.spawn("echo", "errand"),
     "set": lambda _, session: session.set(title="another"),
+    "seen": lambda _, session: session.seen(1),
     "clear": lambda _, session: session.clear(),
     "append": lambda _, session: session.append("user", "by the way"),
     "fork": lambda _, session: session.fork(),

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import supervisor
-from supervisor import Session, Supervisor, SupervisorError
+from supervisor import Session, StoreDegraded, Supervisor, SupervisorError
 from supervisor.offline import open_for_reading
 from supervisor.store.port import Write
 from supervisor.store.sqlite.files import disk_full_error
@@ -48,6 +48,22 @@ async def killed(tmp_path: Path, fake_agent: FakeAgent) -> Path:
         for name in FILES:
             shutil.copy(tmp_path / name, tmp_path / "killed" / name)
     return tmp_path / "killed" / "state.db"
+
+
+async def test_a_reader_shows_the_turn_that_the_next_recovery_will_lose(killed: Path) -> None:
+    async with open_for_reading(str(killed)) as sup:
+        (foreseen,) = (await sup.list(text="parent")).items
+        with pytest.raises(StoreDegraded):
+            await sup.session(foreseen.id).seen(1)
+    async with supervisor.open(killed, agents=[FakeAgent("fake").agent]) as sup:
+        info = await sup.session(foreseen.id).info()
+
+    assert foreseen.last_outcome is not None
+    assert foreseen.last_outcome.outcome == "lost"
+    assert [item.kind for item in foreseen.attention] == ["failed_session", "lost_turn"]
+    numbers = [item.seq for item in foreseen.attention]
+    assert [item.seq for item in info.attention] == numbers
+    assert min(numbers) > foreseen.seen_seq
 
 
 async def shown(sup: Supervisor) -> dict[str, str]:

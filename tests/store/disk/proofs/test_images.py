@@ -52,7 +52,7 @@ def insert_pairs(connection: sqlite3.Connection, disk: RecordedDisk, numbers: ra
 
 
 def recorded_life(path: Path, journal_mode: str, synchronous: str) -> RecordedDisk:
-    """Use two connections one after the other, so that one log ends and another starts."""
+    """Use two connections one after the other, so a log ends and another starts."""
     with recorded_disk() as disk:
         for numbers in (range(30), range(30, 60)):
             connection = connected(path, journal_mode, synchronous)

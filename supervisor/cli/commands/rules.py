@@ -1,0 +1,63 @@
+"""`understudy rules`: list and remove the permission rules of a session."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from supervisor.cli.async_runner import run_requests
+from supervisor.cli.options import TEXT, json_option
+from supervisor.cli.output import Screen
+from supervisor.cli.target import find_session, open_target
+from supervisor.cli.text_format import Cell
+
+
+@click.group(invoke_without_command=True, subcommand_metavar="[ls|rm]")
+@json_option
+@click.pass_context
+def rules(ctx: click.Context, *, as_json: bool) -> None:  # noqa: ARG001 - of its commands
+    """List or remove the permission rules of a session: its answers `always` and `never`."""
+    if ctx.invoked_subcommand is None:
+        raise click.UsageError("Write `rules ls ID` or `rules rm ID RULE`.")
+
+
+@rules.command("ls", short_help="List the permission rules of a session.")
+@click.argument("session", metavar="ID")
+@json_option
+def list_rules(*, session: str, as_json: bool) -> int:
+    """List the permission rules of a session."""
+    screen = Screen(as_json=as_json)
+    return run_requests(screen, partial(_list, screen, session))
+
+
+async def _list(screen: Screen, session: str) -> None:
+    async with open_target(screen) as sup:
+        found = await (await find_session(sup, session)).rules()
+    if screen.as_json:
+        screen.data({"items": found, "next": None})
+        return
+    if not found:
+        screen.note("No rules.")
+        return
+    rows = [(Cell(one.id, "bold"), one.tool, one.decision) for one in found]
+    screen.table(("RULE", "TOOL", "DECISION"), rows)
+
+
+@rules.command("rm", short_help="Remove a permission rule.")
+@click.argument("session", metavar="ID")
+@click.argument("rule", metavar="RULE", type=TEXT)
+@json_option
+def remove_rule(*, session: str, rule: str, as_json: bool) -> int:
+    """Remove a permission rule, so that its tool is asked for again."""
+    screen = Screen(as_json=as_json)
+    return run_requests(screen, partial(_remove, screen, session, rule))
+
+
+async def _remove(screen: Screen, session: str, rule: str) -> None:
+    async with open_target(screen) as sup:
+        await (await find_session(sup, session)).remove_rule(rule)
+    if screen.as_json:
+        screen.data({"rule_id": rule, "removed": True})
+    else:
+        screen.line(f"{rule}  removed")

@@ -1,0 +1,101 @@
+"""How a session is shown in one line: its short id, its state in words, tokens and cost.
+
+A turn that failed is never shown as a happy one: the state names it until a person has seen it, and
+afterwards names the outcome beside the badge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from supervisor.core.info import need_of
+
+from .text_format import BADGE_STYLES, Cell, badge_cell
+
+if TYPE_CHECKING:
+    from supervisor.core.info import Info, Need
+    from supervisor.core.session_values import AttentionKind
+
+# Of the random part of an id; more where others in the list begin with the same.
+_MIN_RANDOM: Final = 4
+
+ATTENTION_WORDS: Final[dict[AttentionKind, str]] = {
+    "permission": "waiting-for-you",
+    "question": "waiting-for-you",
+    "login": "waiting-for-auth",
+    "stall": "hung",
+    "failed_session": "failed",
+    "lost_turn": "turn lost",
+    "failed_turn": "turn failed",
+    "budget": "over budget",
+    "permission_timeout": "unanswered",
+    "refused_spawn": "spawn refused",
+}
+_BAD_OUTCOMES: Final = frozenset({"failed", "timed_out", "lost"})
+
+
+def shorten_ids(ids: Iterable[str]) -> dict[str, str]:
+    """Return for each id its beginning that no other id of the list begins with."""
+    found = sorted(set(ids))
+    shorter: dict[str, str] = {}
+    for place, one in enumerate(found):
+        beside = [*found[max(0, place - 1) : place], *found[place + 1 : place + 2]]
+        unique = max((_common_length(one, other) + 1 for other in beside), default=0)
+        least = one.find("_") + 1 + _MIN_RANDOM
+        shorter[one] = one[: max(unique, least)]
+    return shorter
+
+
+def _common_length(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    least = min(len(one), len(other))
+    return next((place for place, (this, that) in pairs if this != that), least)
+
+
+def state_cell(info: Info, need: Need | None = None) -> Cell:
+    """Return what a session needs, or its badge, in words and in a colour."""
+    need = need_of(info) if need is None else need
+    if need == "failed":
+        return Cell(ATTENTION_WORDS[info.attention[0].kind], "red")
+    ended = info.last_outcome
+    if need == "finished" and ended is not None:
+        if ended.outcome in ("completed", "interrupted"):
+            word = "finished" if ended.outcome == "completed" else "interrupted"
+            return Cell(word, "green" if word == "finished" else "yellow")
+        return Cell(ended.outcome.replace("_", " "), "red")
+    if ended is not None and ended.outcome in _BAD_OUTCOMES and info.turn_id is None:
+        shown = f"{info.badge}, {ended.outcome.replace('_', ' ')}"
+        return Cell(shown, BADGE_STYLES.get(info.badge))
+    return badge_cell(info.badge)
+
+
+def attention_text(info: Info) -> str | None:
+    """Return the detail of what a person should look at first; None without such a thing."""
+    return info.attention[0].detail if info.attention else None
+
+
+def outcome_text(info: Info) -> str | None:
+    """Return how the last turn ended, with its reason; None if that is not known."""
+    ended = info.last_outcome
+    if ended is None:
+        return None
+    word = ended.outcome.replace("_", " ")
+    is_plain = ended.reason is None or ended.outcome == "completed"
+    return word if is_plain else f"{word}: {ended.reason}"
+
+
+def format_tokens(count: int) -> str:
+    """Format a number of tokens in at most five characters: `950`, `12.3k`, `1.2M`."""
+    for unit, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= unit:
+            amount = count / unit
+            return f"{amount:.0f}{name}" if amount >= 100 else f"{amount:.1f}{name}"  # noqa: PLR2004 - three digits
+    return str(count) if count else ""
+
+
+def format_cost(cost: float) -> str:
+    """Format a cost with two decimals, a small one with more; nothing for none."""
+    if not cost:
+        return ""
+    return f"{cost:.2f}" if cost >= 0.01 else f"{cost:.2g}"  # noqa: PLR2004 - what two decimals show

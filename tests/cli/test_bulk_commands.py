@@ -1,0 +1,209 @@
+"""Commands on several sessions, `answer` by name, `rules`, `set`, `wait` and `usage`."""
+
+import io
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+import supervisor
+from tests.cli.conftest import Kept
+from tests.cli.test_steer_commands import asking, busy, idle, stopped
+from tests.support.cli_daemon import Prepare, use_supervisor
+from tests.support.cli_runner import Caller, Tty
+
+
+async def three(sup: supervisor.Supervisor) -> None:
+    for name in ("one", "two", "three"):
+        await sup.create("echo", name=name, tags=["x"] if name != "three" else [])
+
+
+@pytest.fixture
+def patch(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    use_supervisor(monkeypatch, three)
+    return monkeypatch
+
+
+@pytest.mark.usefixtures("patch")
+def test_several_sessions_are_changed_with_one_line_each(call: Caller) -> None:
+    done = call("stop", "one", "nobody", "two", "--json")
+
+    first, failed, last = done.json_lines
+    assert (done.code, first["badge"], last["badge"]) == (3, "stopped", "stopped")
+    assert failed["error"]["code"] == "session_not_found"
+    assert call("stop", "one", "nobody", "two").out.count("\n") == 3
+
+
+@pytest.mark.usefixtures("patch")
+def test_sessions_are_named_by_a_tag_or_on_standard_input(call: Caller) -> None:
+    tagged = call("stop", "--tag", "x", "--json").json_lines
+    assert [one["name"] for one in tagged] == ["one", "two"]
+
+    piped = call("interrupt", "-", "--json", stdin="three\none\n").json_lines
+    assert [one["session"] for one in piped] == ["three", "one"]
+
+    assert call("resume", "--tag", "x").err == "No session to change.\n"
+    assert [call("stop", *words).code for words in ([], ["one", "--tag", "x"])] == [2, 2]
+    assert call("interrupt", "one", "two", "--call", "call_x").code == 2
+
+
+def test_rm_of_several_asks_on_a_terminal(call: Caller, patch: pytest.MonkeyPatch) -> None:
+    assert call("rm", "--tag", "x", "--json").json_lines[1]["deleted"]
+
+    def read(text: str) -> None:
+        terminal = Tty(text)
+        patch.setattr(io, "StringIO", lambda _: terminal)
+
+    read("n\n")
+    done = call("rm", "--tag", "x")
+    assert done.out == ""
+    assert done.err == "Delete 2 sessions (one, two)? [y/N] Nothing was changed.\n"
+    read("y\n")
+    assert call("rm", "--tag", "x").out.count("deleted") == 2
+    assert call("rm", "--tag", "x", "--yes").out.count("deleted") == 2
+    assert sys.stdin.isatty()
+
+
+def test_a_request_is_answered_by_the_name_of_its_session(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_supervisor(monkeypatch, asking)
+    assert call("answer", "bob", "always", "--json").json["decision"] == "allow_always"
+    assert call("answer", "bob", "no").out.endswith(": reject_once\n")
+    assert call("answer", "bob", "perhaps").code == 2
+
+    use_supervisor(monkeypatch, idle)
+    done = call("answer", "bob", "yes")
+    assert (done.code, "bob has no pending request" in done.err) == (3, True)
+
+
+def test_rules_are_listed_and_removed(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ruled(sup: supervisor.Supervisor) -> None:
+        await asking(sup)
+        (request,) = await sup.permissions()
+        await sup.answer(request.id, "allow_always")
+        rule.append(request.id)
+
+    rule: list[str] = []
+    use_supervisor(monkeypatch, ruled)
+
+    (found,) = call("rules", "ls", "bob", "--json").json["items"]
+    assert (found["tool"], found["decision"]) == ("rm", "allow_always")
+    assert "allow_always" in call("rules", "ls", "bob").out
+    unknown = call("rules", "rm", "bob", "req_nothing")
+    assert (unknown.code, "`understudy rules ls ID` lists them" in unknown.err) == (3, True)
+
+
+def test_set_changes_what_is_given(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_supervisor(monkeypatch, three)
+
+    typed = "--name uno --title T --tag y --custom a=b --turns 5 --limit tokens=none --json"
+    made = call("set", "one", *typed.split()).json
+    assert (made["name"], made["title"], made["tags"]) == ("uno", "T", ["y"])
+    assert made["custom"] == {"a": "b"}
+    assert (made["limits"]["turns"], made["limits"]["max_children"]) == (5, 5)
+    assert call("set", "one", "--no-tags", "--json").json["tags"] == []
+    assert [call("set", "one", *words).code for words in ([], ["--custom", "a"])] == [2, 2]
+
+
+async def failing(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("scripted", name="bob")
+    await session.send("sleep 0.2\nfail no paper")
+
+
+async def working(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("scripted", name="bob")
+    await session.send("sleep 0.2\nsay done")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "typed", "code", "said"),
+    [
+        (working, "bob", 0, "bob  completed"),
+        (failing, "bob", 1, "bob  failed"),
+        (idle, "bob", 0, "bob  idle"),
+        (stopped, "bob", 0, "bob  completed"),
+        (three, "--all", 0, "two  idle"),
+        (asking, "--any --for attention", 0, "bob  waiting"),
+        (stopped, "bob --for stopped", 0, "bob  "),
+        (busy, "bob --timeout 0.05", 124, ""),
+        (idle, "nobody", 3, ""),
+        (idle, "", 2, ""),
+        (idle, "bob --any --all", 2, ""),
+    ],
+)
+def test_the_exit_code_of_wait_says_the_outcome(
+    prepare: Prepare,
+    typed: str,
+    code: int,
+    said: str,
+    *,
+    call: Caller,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use_supervisor(monkeypatch, prepare)
+
+    done = call("wait", *typed.split())
+
+    assert (done.code, said in done.out) == (code, True), (done.out, done.err)
+
+
+async def spending(sup: supervisor.Supervisor) -> None:
+    limits = supervisor.Limits(turns=4, tokens=1000)
+    session = await sup.create("scripted", name="bob", limits=limits)
+    await session.prompt("use 250\nsay done")
+    child = await session.spawn("scripted", "use 50", name="child")
+    await child.wait()
+
+
+def test_usage_is_shown_by_session_tree_agent_and_day(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_supervisor(monkeypatch, spending)
+
+    def tokens(*typed: str) -> dict[str, int]:
+        found = call("usage", *typed, "--json").json["items"]
+        return {one["name"]: one["tokens"] for one in found}
+
+    assert tokens("--by", "session") == {"bob": 250, "child": 50}
+    assert tokens() == {"bob": 300}
+    assert tokens("child") == {"child": 50}
+    assert tokens("--by", "agent") == {"scripted": 300}
+    assert list(tokens("--by", "day").values()) == [300]
+    shown = call("usage").out
+    assert "bob  ##########----------  2/4 turns" in shown.replace("█", "#").replace("░", "-")
+
+
+def test_usage_reads_a_store_file(call: Caller, kept: Kept) -> None:
+    found = call("usage", "--by", "agent", "--state", kept.path, "--json").json["items"]
+
+    assert {one["name"]: one["turns"] for one in found} == {"echo": 3, "scripted": 1}
+
+
+def test_several_requests_of_one_session_are_not_guessed(
+    call: Caller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    @supervisor.agent("asker")
+    async def asker(turn: supervisor.Turn) -> None:
+        async with trio.open_nursery() as nursery:
+            for tool in ("rm", "cp"):
+                nursery.start_soon(partial(turn.ask, f"{tool}?", tool=tool))
+
+    async def twice(sup: supervisor.Supervisor) -> None:
+        await sup.reload(agents=[asker])
+        session = await sup.create("asker", name="bob", workspace=str(tmp_path))
+        async with session.watch() as feed:
+            await session.send("go")
+            seen = 0
+            async for item in feed:
+                seen += isinstance(item, supervisor.Record) and item.kind == "permission_asked"
+                if seen == 2:
+                    break
+
+    use_supervisor(monkeypatch, twice)
+
+    done = call("answer", "bob", "yes")
+
+    assert (done.code, "bob has 2 pending requests: req_" in done.err) == (3, True)

@@ -1,0 +1,70 @@
+"""Words of other programs, and completions that need no daemon."""
+
+import os
+import subprocess
+
+import pytest
+
+from supervisor.cli.command_table import COMMANDS
+from supervisor.cli.command_words import ALIASES, POINTERS
+from tests.cli.test_steer_commands import idle
+from tests.support.cli_daemon import use_supervisor
+from tests.support.cli_runner import COMMAND, Caller
+
+
+def test_a_word_of_another_program_runs_our_command(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_supervisor(monkeypatch, idle)
+
+    assert [info["name"] for info in call("ls", "--json").json["items"]] == ["bob"]
+    assert call("create", "echo").out.startswith("s_")
+    assert "Create a session" in call("help", "create").out
+
+
+@pytest.mark.parametrize("word", POINTERS)
+def test_an_ambiguous_word_points_to_the_commands(word: str, call: Caller) -> None:
+    if word in COMMANDS:
+        pytest.skip("it is a command by now")
+    done = call(word, "x")
+
+    assert done.code == 2
+    assert POINTERS[word] in done.err
+
+
+def test_aliases_name_commands_and_hide_none() -> None:
+    assert set(ALIASES.values()) <= COMMANDS.keys()
+    assert not ALIASES.keys() & COMMANDS.keys()
+    assert not ALIASES.keys() & POINTERS.keys()
+
+
+def completions(line: str) -> list[str]:
+    words = f"understudy {line}"
+    environ = {"_UNDERSTUDY_COMPLETE": "bash_complete", "COMP_WORDS": words}
+    done = subprocess.run(
+        COMMAND,
+        env={**os.environ, **environ, "COMP_CWORD": str(len(words.split(" ")) - 1)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return [one.split(",", 1)[1] for one in done.stdout.splitlines() if one]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("ps --badge wai", "waiting-for-you"),
+        ("config get daemon.s", "daemon.socket"),
+        ("log x --kind turn_e", "turn_ended"),
+        ("interr", "interrupt"),
+        ("answer x ne", "never"),
+    ],
+)
+def test_words_are_completed_without_a_daemon(line: str, word: str) -> None:
+    assert word in completions(line)
+
+
+def test_completion_is_silent_without_a_daemon() -> None:
+    assert completions("stop b") == []

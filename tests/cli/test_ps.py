@@ -1,0 +1,135 @@
+"""`understudy ps`: what needs a person comes first, and a failure looks like one."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+import supervisor
+from supervisor import Attention, Info, LastOutcome
+from supervisor.cli.output import Screen
+from supervisor.cli.session_cells import format_cost, format_tokens, shorten_ids, state_cell
+from supervisor.cli.session_table import print_sessions
+from tests.support.cli_runner import Caller
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """One session that failed and was stopped, one that is done, one that a person has seen."""
+    path = tmp_path / "mixed.db"
+
+    async def fill() -> None:
+        async with supervisor.open(path) as sup:
+            broken = await sup.create("scripted", name="broken", workspace=tmp_path.as_posix())
+            await broken.prompt("fail no compiler")
+            await broken.stop()
+            seen = await sup.create("scripted", name="seen")
+            await seen.prompt("say done")
+            await seen.seen((await seen.info()).last_seq)
+            await (await sup.create("echo", name="done")).prompt("hello")
+
+    trio.run(fill)
+    return path
+
+
+def names(call: Caller, *arguments: object) -> list[str]:
+    return [line.split()[0] for line in call("ps", *arguments).out.splitlines()[1:]]
+
+
+def test_a_failed_session_is_first_although_it_is_stopped(call: Caller, mixed: Path) -> None:
+    shown = call("ps", "--state", mixed).out.splitlines()
+
+    assert names(call, "--state", mixed) == ["broken", "done", "seen"]
+    assert "turn failed" in shown[1]
+    assert "no compiler" in shown[1]
+    assert "finished" in shown[2]
+    assert "suspended" in shown[3]
+
+
+def test_ps_filters_by_workspace(call: Caller, mixed: Path) -> None:
+    assert names(call, "--workspace", mixed.parent, "--state", mixed) == ["broken"]
+
+
+def test_ps_watch_without_a_terminal_prints_once(call: Caller, mixed: Path) -> None:
+    done = call("ps", "--watch", "--state", mixed)
+
+    assert (done.code, len(done.out.splitlines())) == (0, 4)
+    assert "printed once" in done.err
+
+
+def test_show_and_tree_name_the_failure(call: Caller, mixed: Path) -> None:
+    shown = call("show", "broken", "--state", mixed).out
+
+    assert "last turn  failed: RuntimeError: no compiler" in shown
+    assert "attention  failed turn: RuntimeError: no compiler" in shown
+    assert "turn failed" in call("tree", "broken", "--state", mixed).out
+
+
+def test_a_seen_failure_still_shows_its_outcome(mixed: Path) -> None:
+    info = Info(**{**_fields(mixed), "attention": (), "seen_seq": 99})
+
+    assert state_cell(info).text == "stopped, failed"
+
+
+def _fields(path: Path) -> dict[str, Any]:
+    async def read() -> Info:
+        async with supervisor.open(path) as sup:
+            (info,) = (await sup.list(text="broken")).items
+            return info
+
+    return attrs.asdict(trio.run(read), recurse=False)
+
+
+def test_a_short_id_has_at_least_four_random_characters() -> None:
+    ids = ["s_abcdefghijkl", "s_abcdezzzzzzz", "s_zyxwvutsrqpo", "s_1", "s_abcdefghijkl_2"]
+
+    assert shorten_ids(ids) == {
+        "s_abcdefghijkl": "s_abcdefghijkl",
+        "s_abcdefghijkl_2": "s_abcdefghijkl_",
+        "s_abcdezzzzzzz": "s_abcdez",
+        "s_zyxwvutsrqpo": "s_zyxw",
+        "s_1": "s_1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, ""), (950, "950"), (12_345, "12.3k"), (1_200_000, "1.2M")]
+)
+def test_tokens_are_shown_in_five_characters(count: int, text: str) -> None:
+    assert format_tokens(count) == text
+
+
+def test_a_small_cost_is_not_shown_as_nothing() -> None:
+    assert [format_cost(cost) for cost in (0.0, 0.00012, 0.5, 12.0)] == [
+        "",
+        "0.00012",
+        "0.50",
+        "12.00",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_list_fits_the_terminal_with_name_id_and_state(
+    width: int, mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = _fields(mixed) | {
+        "name": "a name of a session that is rather long",
+        "last_outcome": LastOutcome("failed", "x", 1.0, "turn_1", 5),  # type: ignore[arg-type]
+        "attention": (Attention("failed_turn", "no compiler " * 20, 1.0, 5),),
+        "usage": supervisor.Usage(12_345, 678, 0.42),
+    }
+    out = io.StringIO()
+    monkeypatch.setattr(Screen, "width", property(lambda _: width))
+
+    print_sessions(Screen(out=out), [Info(**fields)])  # type: ignore[arg-type]
+
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0].split()[:4] == ["NAME", "ID", "STATE", "ACTIVE"]
+    assert "turn failed" in lines[1]
+    assert ("TOKENS" in lines[0]) == (width >= 80)
