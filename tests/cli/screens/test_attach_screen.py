@@ -33,7 +33,7 @@ def test_records_on_the_screen_are_marked_as_seen(monkeypatch: pytest.MonkeyPatc
     async def test() -> None:
         async with attached() as user:
             user.app.app_focus = False
-            await user.type("fail badly", "enter")
+            await user.session.send("fail badly")
             await user.see("last turn failed")
             assert (await user.session.info()).attention
 
@@ -41,7 +41,8 @@ def test_records_on_the_screen_are_marked_as_seen(monkeypatch: pytest.MonkeyPatc
             await user.until(lambda: user.screen._seen_seq)
             info = await user.session.info()
             assert info.last_outcome is not None
-            assert (info.attention, info.seen_seq) == ((), info.last_outcome.seq)
+            assert info.attention == ()
+            assert info.seen_seq >= info.last_outcome.seq
 
     run(test)
 
