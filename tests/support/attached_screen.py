@@ -19,7 +19,7 @@ from supervisor.cli.screens.attach_screen import AttachScreen
 from supervisor.client import RemoteSession, RemoteSupervisor, connect
 
 # Ends a hang; what is waited for are facts.
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 30.0
 
 
 @asynccontextmanager

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from supervisor.cli.async_runner import run_on_asyncio
+from supervisor.cli.async_runner import run_async, run_on_asyncio
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import find_session, open_target
 
+from .log import watch_session
 from .slash import run_slash_command
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def attach(*, session: str, as_json: bool) -> int:
     Enter sends the text, which starts a turn or waits in the queue. Tab changes the mode: steer the
     running turn, or interrupt it. Permission requests are answered by keys. Ctrl-C interrupts the
     running turn, Ctrl-C twice leaves; the session goes on. F1 shows all keys. If the daemon stops,
-    the screen waits until it is back.
+    the screen waits until it is back. With --json, print records as `understudy watch ID` does.
     """
     screen = Screen(as_json=as_json)
     if as_json:
-        raise click.UsageError("attach is a screen; `understudy watch ID --json` prints records.")
+        return run_async(screen, partial(watch_session, screen, session))
     require_full_screen(screen)
     return run_on_asyncio(screen, partial(_attach, screen, session))
 
@@ -46,7 +47,7 @@ def require_full_screen(screen: Screen) -> None:
 
 
 async def _attach(screen: Screen, session: str) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, start=True) as sup:
         found = await find_session(sup, session)
         from supervisor.cli.screens.attach_app import AttachApp  # noqa: PLC0415 - slow to import
 

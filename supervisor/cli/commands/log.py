@@ -248,7 +248,8 @@ def watch(
         last = _LAST_AS_TEXT if is_text else _LAST_RECORDS
     if session is None:
         return run_async(screen, partial(_watch_all, screen, last, after))
-    return run_async(screen, partial(_watch, screen, session, last, after, is_text=is_text))
+    work = partial(watch_session, screen, session, last=last, after=after, is_text=is_text)
+    return run_async(screen, work)
 
 
 async def _watch_all(screen: Screen, last: int, after: int | None) -> None:
@@ -270,9 +271,15 @@ async def _print_all(screen: Screen, everything: AsyncIterator[Record]) -> None:
             return
 
 
-async def _watch(
-    screen: Screen, session: str, last: int, after: int | None, *, is_text: bool
+async def watch_session(
+    screen: Screen,
+    session: str,
+    *,
+    last: int = _LAST_RECORDS,
+    after: int | None = None,
+    is_text: bool = False,
 ) -> None:
+    """Print the last records of the session, or those after a number, and all that follow."""
     from supervisor.cli.transcript.printer import TranscriptPrinter  # noqa: PLC0415 - late
 
     printer = TranscriptPrinter(screen)

@@ -121,6 +121,8 @@ class AttachScreen(Screen[None]):
         self._draw_state()
         self.run_worker(self._read_feed(), group="feed")
         self.set_interval(0.5, self._check_connection)
+        # What came while another window had the focus is seen when it comes back.
+        self.watch(self.app, "app_focus", self.on_transcript_view_shown)
 
     # The feed -----------------------------------------------------------------------------
 
@@ -193,18 +195,13 @@ class AttachScreen(Screen[None]):
             self._is_seen_due = True
             self.set_timer(_SEEN_SECONDS, self._mark_seen)
 
-    def on_app_focus(self) -> None:
-        """Mark as seen what came while another window had the focus."""
-        self.on_transcript_view_shown()
-
     async def _mark_seen(self) -> None:
         self._is_seen_due = False
-        mark = getattr(self._session, "seen", None)
         seq = self.transcript.shown_seq
-        if mark is None or seq <= self._seen_seq or not self.app.app_focus:
+        if seq <= self._seen_seq or not self.app.app_focus:
             return
         try:
-            await mark(seq)
+            await self._session.seen(seq)
         except SupervisorError:
             return  # the next record is another occasion
         self._seen_seq = seq

@@ -74,7 +74,7 @@ def status_cells(info: Info | None, *, connection: str | None) -> list[Cell]:
     if info is None:
         return [Cell(connection or "connecting ...", "yellow")]
     cells = [Cell(one_line(info.name or info.id), "bold"), Cell("  "), badge_cell(info.badge)]
-    outcome = getattr(info, "last_outcome", None)
+    outcome = info.last_outcome
     if outcome is not None and info.turn_id is None:
         cells.append(
             Cell(f"  last turn {outcome.outcome}", _OUTCOME_STYLES.get(outcome.outcome, "red"))

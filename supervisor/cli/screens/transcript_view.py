@@ -231,6 +231,6 @@ class TranscriptView(ScrollView, can_focus=True):
             self._say_shown()
 
     def _say_shown(self) -> None:
-        if self._follows_end and self.model.last_seq > self._shown_seq:
-            self._shown_seq = self.model.last_seq
+        if self._follows_end and self.model.shown_seq > self._shown_seq:
+            self._shown_seq = self.model.shown_seq
             self.post_message(self.Shown(self._shown_seq))

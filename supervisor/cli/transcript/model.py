@@ -49,6 +49,8 @@ class TranscriptModel:
         # The numbers of the first and the last record that was applied; 0 without any.
         self.first_seq = 0
         self.last_seq = 0
+        # The number of the last record that a block shows.
+        self.shown_seq = 0
         # The number of blocks that were dropped from the start.
         self.dropped = 0
         self._parts = OpenParts()
@@ -103,6 +105,7 @@ class TranscriptModel:
         show = _SHOWN_KINDS.get(record.kind)
         if show is None:
             return
+        self.shown_seq = record.seq
         self._undo_provisional()
         show(self, record)
         self._drop_oldest()

@@ -63,6 +63,7 @@ def test_chat_is_the_same_screen_without_a_daemon() -> None:
 def test_attach_without_a_terminal_says_what_to_do(call: Caller) -> None:
     assert "`understudy watch ID` prints a session" in call("attach", "bob").err
     assert call("attach", "bob").code == 2
-    with on_a_terminal("attach", "bob") as terminal:
+    assert '"code":"no_daemon"' in call("attach", "bob", "--json").err
+    with on_a_terminal("attach", "bob", "--no-start") as terminal:
         assert terminal.end() == 5
     assert "no daemon" in terminal.seen

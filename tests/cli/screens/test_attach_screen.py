@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 import supervisor
-from supervisor.cli.screens import attach_feed, request_panel
+from supervisor.cli.screens import attach_feed, attach_screen, request_panel
 from supervisor.client import RemoteSession
 from tests.support.attached_screen import attached, run
 
@@ -23,6 +23,26 @@ def test_a_text_is_sent_and_the_answer_flows() -> None:
             assert re.search(r"> say hello\n  say there\nhellothere\n── completed", user.text())
             assert "started" in user.text()
             assert user.screen.input.text == ""
+
+    run(test)
+
+
+def test_records_on_the_screen_are_marked_as_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attach_screen, "_SEEN_SECONDS", 0.01)
+
+    async def test() -> None:
+        async with attached() as user:
+            user.app.app_focus = False
+            await user.session.send("fail badly")
+            await user.see("last turn failed")
+            assert (await user.session.info()).attention
+
+            user.app.app_focus = True
+            await user.until(lambda: user.screen._seen_seq)
+            info = await user.session.info()
+            assert info.last_outcome is not None
+            assert info.attention == ()
+            assert info.seen_seq >= info.last_outcome.seq
 
     run(test)
 
