@@ -9,6 +9,7 @@ from tests.support.tmux import StartDaemon, in_tmux, needs_tmux
 
 pytestmark = needs_tmux
 
+
 def test_attach_pastes_interrupts_resizes_and_leaves(
     call: Caller, start_daemon: StartDaemon
 ) -> None:
