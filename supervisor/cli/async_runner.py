@@ -9,6 +9,7 @@ Rule 2: process-wide state (signal handlers, log handlers) is restored afterward
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import signal
@@ -26,6 +27,7 @@ from .output import Screen
 if TYPE_CHECKING:  # trio is imported late: it is slow
     import trio
 
+_MAX_HELD_CHARACTERS: Final = 10_000
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -48,6 +50,24 @@ def run_async(screen: Screen, work: Callable[[], Awaitable[int | None]]) -> int:
             return trio.run(_run_until_signal, work)
         except BaseExceptionGroup as group:
             raise _unwrapped(group) from None
+
+
+def run_on_asyncio(screen: Screen, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    """Run the work of a full screen on asyncio and return its exit code (None is 0).
+
+    On a full screen Ctrl-C is a key; before and after, it raises `KeyboardInterrupt`. Warnings are
+    printed when the screen has gone.
+    """
+    with ExitOnInterrupt():
+        import asyncio  # noqa: PLC0415 - late
+
+    held = io.StringIO()
+    try:
+        with warnings_on_screen(Screen(as_json=screen.as_json, out=held, err=held)):
+            code = asyncio.run(work())
+    finally:
+        screen.err.write(held.getvalue()[:_MAX_HELD_CHARACTERS])
+    return OK if code is None else code
 
 
 def run_reading(

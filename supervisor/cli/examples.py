@@ -22,14 +22,20 @@ EXAMPLES: Final = {
         "understudy ps -q --tag nightly",
     ),
     "tree": ("understudy tree", "understudy tree builder"),
-    "top": ("understudy top", "understudy top --every 0.5"),
+    "top": ("understudy top", "understudy top --every 2"),
     "show": ("understudy show builder", "understudy show _42 --transcript"),
+    "attach": ("understudy attach builder",),
     "log": (
+        "understudy log builder",
         "understudy log builder --last 20",
         "understudy log builder --kind tool_call --kind tool_ended",
         "understudy log builder --after 120 --json",
     ),
-    "watch": ("understudy watch builder", "understudy watch --json"),
+    "watch": (
+        "understudy watch builder",
+        "understudy watch builder --records",
+        "understudy watch --json",
+    ),
     "search": (
         "understudy search roses water",
         "understudy search roses --session builder --state notes.db",

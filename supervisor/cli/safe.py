@@ -65,6 +65,12 @@ class SafeStream:
         self._incomplete = text[place:]
         return printable(text[:place])
 
+    def copy(self) -> SafeStream:
+        """Return a stream that continues from the same place."""
+        twin = SafeStream()
+        twin._incomplete = self._incomplete
+        return twin
+
     def finish(self) -> str:
         """Return the escaped text of an incomplete sequence, because no more chunks follow."""
         held, self._incomplete = self._incomplete, ""

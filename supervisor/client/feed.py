@@ -88,6 +88,11 @@ class RemoteFeed(Generic[T]):
                 raise item
             return item
 
+    @property
+    def is_connected(self) -> bool:
+        """True while a stream is open; without one, the feed reconnects."""
+        return self._stream is not None
+
     async def open(self) -> None:
         """Open the stream; raise the daemon's error if the stream does not exist."""
         self._transport.refuse_if_closed()

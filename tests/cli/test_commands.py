@@ -38,6 +38,7 @@ WANTED = (
     "archive",
     "rm",
     "watch",
+    "attach",
     "log",
     "show",
     "why",

@@ -9,10 +9,12 @@ import pytest
 
 from supervisor import Node
 from supervisor.cli.commands import ps
-from supervisor.cli.commands.top_screen import _flatten
+from supervisor.cli.screens.top_layout import View, lay_out
+from supervisor.cli.screens.top_order import Entry
 from supervisor.client.deep_json import parse_json
 from tests.support.cli_runner import Caller
-from tests.support.deep_trees import DEPTH, chain, deep_tree
+from tests.support.deep_trees import DEPTH, deep_tree
+from tests.support.row_builders import make_row
 
 
 @pytest.fixture(autouse=True)
@@ -47,5 +49,13 @@ def test_a_deep_tree_is_shown_as_json(call: Caller) -> None:
     assert roots[1]["children"][0]["children"][0]["id"] == "s_2"
 
 
-def test_a_deep_tree_is_listed_on_the_screen_of_top(tree: Node) -> None:
-    assert list(_flatten(tree, 0)) == list(enumerate(chain(tree)))
+def test_a_deep_tree_is_listed_on_the_screen_of_top() -> None:
+    rows = [
+        make_row(str(depth), parent=f"s_{depth - 1}" if depth else None, depth=depth)
+        for depth in range(DEPTH)
+    ]
+    entries: dict[str, Entry] = {row.id: Entry(row, "idle", 0.0) for row in rows}
+
+    lines = lay_out(entries, entries.keys(), View(grouping="tree")).lines
+
+    assert [line.key for line in lines] == [row.id for row in rows]

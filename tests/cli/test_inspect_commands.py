@@ -1,6 +1,7 @@
 """Commands that read a store file: output for people and for programs."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -163,12 +164,20 @@ def test_log_prints_changes_as_text(call: Caller, kept: Kept) -> None:
 
 
 def test_log_prints_a_line_for_each_record(call: Caller, kept: Kept) -> None:
-    shown = call("log", "parent", "--state", kept.path).out.splitlines()
+    shown = call("log", "parent", "--records", "--state", kept.path).out.splitlines()
     records = call("log", "parent", "--state", kept.path, "--json").json_lines
 
     assert len(shown) == len(records)
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     assert any(line.split()[2:] == ["tool_ended", "bash,", "completed,", "done"] for line in shown)
+
+
+def test_log_prints_text_that_flows(call: Caller, kept: Kept) -> None:
+    shown = call("log", "parent", "--state", kept.path).out
+
+    assert re.search(r"\n  think deep\nhello\n✓ bash  \d+ ms  → done\n~ deep\n", shown)
+    assert re.search(r"↳ child \(echo\)  completed  \S+  water\n\Z", shown)
+    assert call("log", "parent", "--text", "--json", "--state", kept.path).code == 2
 
 
 def test_log_filters_by_kind_last_and_after(call: Caller, kept: Kept) -> None:

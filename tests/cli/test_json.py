@@ -64,6 +64,7 @@ ELSEWHERE = {
     "rm": "test_daemon",
     "demo": "test_demo",
     "watch": "test_daemon",
+    "attach": "test_attach_in_tmux",
     "serve": "test_daemon",
     "reload": "test_daemon",
     "status": "test_daemon_life",

@@ -45,15 +45,15 @@ def test_a_second_ctrl_c_exits_despite_a_hanging_agent() -> None:
 
 
 def test_ctrl_c_without_a_turn_exits() -> None:
-    with on_a_terminal("chat") as terminal:
+    with on_a_terminal("chat", TERM="dumb") as terminal:
         terminal.see("> ")
         terminal.press_ctrl_c()
 
         assert terminal.end() == 130
 
 
-def test_a_chat_runs_on_a_terminal() -> None:
-    with on_a_terminal("chat", "--agent", "scripted") as terminal:
+def test_a_chat_reads_lines_on_a_terminal_without_a_screen() -> None:
+    with on_a_terminal("chat", "--agent", "scripted", TERM="dumb") as terminal:
         terminal.see("> ")
         terminal.type("say hello there\n")
         terminal.see("> say hello there\r\nhello there\r\n> ")

@@ -6,119 +6,27 @@ A line is an input, or a command if it begins with `/`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import trio
 
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_async, run_on_asyncio
 from supervisor.cli.failures import OK
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.text_format import Cell
-from supervisor.core.errors import InputRefused, SupervisorError
+from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Record
 
 from .conversation import OutputPrinter, PermissionPrompt, read_line, run_interruptible
 from .run import RunOptions, add_run_options, open_session, parse_run_options
-from .send import show_inputs
-from .show import show_info
+from .slash import HELP_HINT, handle_line, run_slash_command
 
 if TYPE_CHECKING:
-    from supervisor.core.receipts import Receipt
     from supervisor.handles.session import Session
 
-
-HELP_HINT: Final = "/help lists the commands, /quit exits."
-
-_COMMAND_HELP: Final = (
-    ("/steer TEXT", "steer the running turn"),
-    ("/interrupt [TEXT]", "interrupt the running turn, and continue with the text"),
-    ("/inputs", "list the queued inputs"),
-    ("/cancel PLACE", "cancel the queued input at that place"),
-    ("/why", "explain what the session waits for"),
-    ("/show", "show the session"),
-    ("/quit", "exit"),
-    ("//TEXT", "send a text that begins with a slash"),
-)
-
-_SlashCommand: TypeAlias = Callable[[Screen, "Session", str], Awaitable[None]]
-
-
-async def handle_line(screen: Screen, session: Session, line: str) -> bool:
-    """Run the line; return False if it asks to exit; raise the error of a command that fails."""
-    word, _, rest = line.strip().partition(" ")
-    if word in ("/quit", "/exit"):
-        return False
-    if not word.startswith("/") or word.startswith("//"):
-        text = line[1:] if word.startswith("//") else line
-        _note_receipt(screen, await session.send(text))
-        return True
-    known = _SLASH_COMMANDS.get(word)
-    if known is None:
-        raise InputRefused(f"unknown command {word}", hint="/help lists the commands")
-    await known(screen, session, rest.strip())
-    return True
-
-
-def _note_receipt(screen: Screen, receipt: Receipt) -> None:
-    if receipt.status == "queued":
-        screen.note(Cell(f"  queued, at place {receipt.position}", "dim"))
-    elif receipt.status == "staged":
-        screen.note(Cell("  steering", "dim"))
-
-
-async def _help(screen: Screen, _: Session, __: str) -> None:
-    for word, what in _COMMAND_HELP:
-        screen.note(f"  {word:<19}{what}")
-
-
-async def _steer(screen: Screen, session: Session, text: str) -> None:
-    _note_receipt(screen, await session.steer(text))
-
-
-async def _interrupt(screen: Screen, session: Session, text: str) -> None:
-    report = await session.interrupt("turn", reason="/interrupt", replace_with=text or None)
-    if not report.matched and report.input_id is None:
-        screen.note(Cell("  nothing was running", "dim"))
-
-
-async def _inputs(screen: Screen, session: Session, _: str) -> None:
-    show_inputs(screen, await session.inputs())
-
-
-async def _cancel(screen: Screen, session: Session, place: str) -> None:
-    for waiting in await session.inputs():
-        if place in (str(waiting.position), waiting.id):
-            await session.cancel_input(waiting.id)
-            screen.note(Cell(f"  cancelled: {waiting.text}", "dim"))
-            return
-    raise InputRefused(f"no input is queued at {place!r}", hint="/inputs lists the queued inputs")
-
-
-async def _why(screen: Screen, session: Session, _: str) -> None:
-    screen.note(str(await session.why()))
-
-
-async def _show(screen: Screen, session: Session, _: str) -> None:
-    info = await session.info()
-    if screen.as_json:
-        screen.data(info)
-    else:
-        show_info(screen, info)
-
-
-_SLASH_COMMANDS: Final[dict[str, _SlashCommand]] = {
-    "/help": _help,
-    "/steer": _steer,
-    "/interrupt": _interrupt,
-    "/inputs": _inputs,
-    "/cancel": _cancel,
-    "/why": _why,
-    "/show": _show,
-}
 
 _FINAL_KINDS: Final = frozenset({"turn_ended", "input_settled", "session_stopped"})
 
@@ -129,20 +37,47 @@ _FINAL_KINDS: Final = frozenset({"turn_ended", "input_settled", "session_stopped
 def chat(*, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
     """Chat with an agent. Lines typed while it is busy are queued.
 
-    Lines that begin with / are commands: /steer TEXT steers the running turn, /interrupt [TEXT]
-    interrupts it, /inputs lists the queued inputs, /cancel PLACE cancels one of them, /why explains
-    what the session waits for, /show shows the session, /quit exits. If standard input is not a
-    terminal, every line is an input, and the command exits when all of them are answered.
+    On a terminal this is the screen of `understudy attach`, and F1 shows its keys. Lines that begin
+    with / are commands: /steer TEXT steers the running turn, /interrupt [TEXT] interrupts it,
+    /inputs lists the queued inputs, /cancel PLACE cancels one of them, /why explains what the
+    session waits for, /show shows the session, /quit exits. If standard input is not a terminal,
+    every line is an input, and the command exits when all of them are answered.
     """
     screen = Screen(as_json=as_json)
-    chatting = _Chat(screen, parse_run_options(**options))
+    parsed = parse_run_options(**options)
+    if sys.stdin.isatty() and screen.is_ansi_terminal and not as_json:
+        return run_on_asyncio(screen, partial(_chat_on_screen, parsed))
+    chatting = _Chat(screen, parsed)
     return run_async(
         screen, partial(run_interruptible, screen, chatting.run, interrupt=chatting.interrupt)
     )
 
 
+async def _chat_on_screen(options: RunOptions) -> int:
+    """Run the conversation on the screen of `attach`, in a supervisor of this process."""
+    from supervisor.cli.private_server import serve_in_thread  # noqa: PLC0415 - slow to import
+    from supervisor.cli.screens.attach_app import AttachApp  # noqa: PLC0415 - slow to import
+    from supervisor.client import connect  # noqa: PLC0415 - not for the lines of a pipe
+
+    greeting = f"Chatting with {options.agent}. {HELP_HINT}"
+    async with (
+        serve_in_thread(open_session(options)) as address,
+        connect(address.socket) as sup,
+    ):
+        session = sup.session(address.session_id)
+        app = AttachApp(
+            sup,
+            session,
+            slash_commands=run_slash_command,
+            greeting=greeting,
+            after_leaving="ends",
+        )
+        await app.run_async()
+    return OK
+
+
 class _Chat:
-    """A conversation: reads lines and prints output until the user exits."""
+    """A conversation in lines: reads lines and prints output until the user exits."""
 
     def __init__(self, screen: Screen, options: RunOptions) -> None:
         self._screen = screen

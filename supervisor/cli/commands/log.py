@@ -1,11 +1,11 @@
-"""`understudy log` and `understudy watch`: print records, each as one line."""
+"""`understudy log` and `understudy watch`: print a session as text that flows, or its records."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -15,7 +15,9 @@ from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import Cell, format_duration, format_time
 from supervisor.core.errors import RecordNotFound, short_repr
-from supervisor.core.records import KINDS, Record, Reset
+from supervisor.core.records import KINDS, Gap, Item, Record, Reset
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _STYLES: Final = {
     "agent_text": "green",
@@ -60,6 +62,8 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 # The counts of an interrupt, printed if they are not zero.
 _COUNTS: Final = ("matched", "stopped", "unreachable")
 KIND_WIDTH: Final = 19
+_LAST_RECORDS: Final = 10
+_LAST_AS_TEXT: Final = 50
 
 
 def record_cells(record: Record, *, seq_width: int = 4) -> list[Cell]:
@@ -106,8 +110,23 @@ def _seconds_text(value: Any) -> str:  # noqa: ANN401 - bodies have many types
     return format_duration(value) if isinstance(value, int | float) else "a while"
 
 
+_FORM_HELP: Final = {
+    "--text": "Print text that flows (default for one session).",
+    "--records": "Print records, one per line.",
+}
+
+
+def form_options(function: F) -> F:
+    """Add the options `--text` and `--records`."""
+    for name, form in (("--records", "records"), ("--text", "text")):
+        option = click.option(name, "form", flag_value=form, help=_FORM_HELP[name])
+        function = option(function)
+    return function
+
+
 @click.command()
 @click.argument("session", metavar="ID")
+@form_options
 @click.option("--after", default=0, metavar="N", type=Count(0), help="Only after record N.")
 @click.option("-n", "--last", metavar="COUNT", type=Count(1), help="Only the last COUNT records.")
 @click.option(
@@ -118,21 +137,39 @@ def _seconds_text(value: Any) -> str:  # noqa: ANN401 - bodies have many types
 def log(
     *,
     session: str,
+    form: str | None,
     after: int,
     last: int | None,
     kinds: tuple[str, ...],
     state: str | None,
     as_json: bool,
 ) -> int:
-    """Print the records of a session, one per line; with --json as stored.
+    """Print what happened in a session, as text that flows.
 
-    `understudy watch ID` also prints later records.
+    With --records, --kind or --json, print its records instead, one per line; with --json as
+    stored. `understudy watch ID` also prints what follows, `understudy attach ID` opens a screen.
     """
     screen = Screen(as_json=as_json)
     for kind in kinds:
         _require_kind(kind)
-    work = partial(_log, screen, state, session, after=after, last=last, kinds=frozenset(kinds))
+    _refuse_text_of(form, "--kind" if kinds else "--json" if as_json else None)
+    is_text = not (form == "records" or kinds or as_json)
+    work = partial(
+        _log,
+        screen,
+        state,
+        session,
+        after=after,
+        last=last,
+        kinds=frozenset(kinds),
+        show=_show_text if is_text else _show_records,
+    )
     return run_async(screen, work)
+
+
+def _refuse_text_of(form: str | None, other: str | None) -> None:
+    if form == "text" and other is not None:
+        raise click.UsageError(f"{other} prints records; leave --text out.")
 
 
 def _require_kind(kind: str) -> None:
@@ -151,6 +188,7 @@ async def _log(
     after: int,
     last: int | None,
     kinds: frozenset[str],
+    show: Callable[[Screen, list[Record]], None],
 ) -> None:
     async with open_target(screen, state=state, access="read") as sup:
         turns = await (await find_session(sup, session)).history()
@@ -160,8 +198,18 @@ async def _log(
         for record in turn.records
         if record.seq > after and (not kinds or record.kind in kinds)
     ]
-    if last is not None:
-        records = records[-last:]
+    show(screen, records if last is None else records[-last:])
+
+
+def _show_text(screen: Screen, records: list[Record]) -> None:
+    from supervisor.cli.transcript.printer import TranscriptPrinter  # noqa: PLC0415 - late
+
+    printer = TranscriptPrinter(screen)
+    printer.print_all(records)
+    printer.end_line()
+
+
+def _show_records(screen: Screen, records: list[Record]) -> None:
     width = len(str(records[-1].seq)) if records else 1
     for record in records:
         if screen.as_json:
@@ -172,50 +220,44 @@ async def _log(
 
 @click.command()
 @click.argument("session", metavar="[ID]", required=False)
+@form_options
 @click.option(
     "-n",
     "--last",
-    default=10,
-    show_default=True,
     metavar="COUNT",
     type=Count(0),
-    help="Number of existing records to print first.",
+    help="Number of existing records to print first (default 10; as text 50).",
 )
 @click.option("--after", metavar="N", type=Count(0), help="Start after record N instead.")
 @json_option
-def watch(*, session: str | None, last: int, after: int | None, as_json: bool) -> int:
-    """Print records of a session, or of all sessions, as they are written, until Ctrl-C.
+def watch(
+    *, session: str | None, form: str | None, last: int | None, after: int | None, as_json: bool
+) -> int:
+    """Print a session, as text that flows, or the records of all sessions, until Ctrl-C.
 
-    If the daemon stops, this waits until it is back and continues. Records of one session are
-    numbered from 1; those of all sessions in the order in which they were written.
+    With --records or --json, records of the session are printed as they are written. If the daemon
+    stops, this waits until it is back and continues. Records of one session are numbered from 1;
+    those of all sessions in the order in which they were written.
     """
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_watch, screen, session, last, after))
+    _refuse_text_of(form, "--json" if as_json else None)
+    if session is None and form == "text":
+        raise click.UsageError("--text needs the ID of a session.")
+    is_text = session is not None and form != "records" and not as_json
+    if last is None:
+        last = _LAST_AS_TEXT if is_text else _LAST_RECORDS
+    if session is None:
+        return run_async(screen, partial(_watch_all, screen, last, after))
+    work = partial(watch_session, screen, session, last=last, after=after, is_text=is_text)
+    return run_async(screen, work)
 
 
-async def _watch(screen: Screen, session: str | None, last: int, after: int | None) -> None:
+async def _watch_all(screen: Screen, last: int, after: int | None) -> None:
     async with open_target(screen) as sup:
-        if session is None:
-            if after is None:
-                after = max(0, (await sup.stats()).last_position - last)
-            async with sup.watch(after=after) as everything:
-                await _print_all(screen, everything)
-            return
-        from supervisor.core.records import Gap  # noqa: PLC0415 - late
-
-        found = await find_session(sup, session)
         if after is None:
-            after = max(0, (await found.info()).last_seq - last)
-        async with found.watch(after=after) as feed:
-            async for item in feed:
-                if isinstance(item, Record):
-                    _print_record(screen, item)
-                elif isinstance(item, Gap):
-                    screen.warn(
-                        f"records {item.first} to {item.last} were skipped: output too slow"
-                    )
-                elif isinstance(item, Reset):
-                    screen.warn(f"the session has {item.last} records; all of them follow")
+            after = max(0, (await sup.stats()).last_position - last)
+        async with sup.watch(after=after) as everything:
+            await _print_all(screen, everything)
 
 
 async def _print_all(screen: Screen, everything: AsyncIterator[Record]) -> None:
@@ -227,6 +269,38 @@ async def _print_all(screen: Screen, everything: AsyncIterator[Record]) -> None:
             screen.warn(f"{error.args[0]}; all records follow")
         else:
             return
+
+
+async def watch_session(
+    screen: Screen,
+    session: str,
+    *,
+    last: int = _LAST_RECORDS,
+    after: int | None = None,
+    is_text: bool = False,
+) -> None:
+    """Print the last records of the session, or those after a number, and all that follow."""
+    from supervisor.cli.transcript.printer import TranscriptPrinter  # noqa: PLC0415 - late
+
+    printer = TranscriptPrinter(screen)
+    show = printer.print_item if is_text else partial(_print_item, screen)
+    async with open_target(screen) as sup:
+        found = await find_session(sup, session)
+        if after is None:
+            after = max(0, (await found.info()).last_seq - last)
+        async with found.watch(after=after) as feed:
+            async for item in feed:
+                show(item)
+    printer.end_line()
+
+
+def _print_item(screen: Screen, item: Item) -> None:
+    if isinstance(item, Record):
+        _print_record(screen, item)
+    elif isinstance(item, Gap):
+        screen.warn(f"records {item.first} to {item.last} were skipped: output too slow")
+    elif isinstance(item, Reset):
+        screen.warn(f"the session has {item.last} records; all of them follow")
 
 
 def _print_record(screen: Screen, record: Record, *, whose: str | None = None) -> None:

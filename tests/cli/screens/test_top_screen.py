@@ -1,0 +1,335 @@
+"""`top` in a terminal that Textual simulates, with a daemon that the test plays."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+from textual.pilot import Pilot
+
+from supervisor.cli.screens.top_app import TopApp
+from supervisor.cli.screens.top_screen import TopScreen
+from supervisor.core.ids import RequestId, SessionId, TurnId
+from supervisor.core.records import Record, RecordKind
+from supervisor.core.scopes import ToolCall, TurnScope
+from supervisor.handles.session_rows import RequestClosed, SessionGone
+from tests.support.fake_daemon import FakeDaemon
+from tests.support.row_builders import asking_row, make_request, make_row, running_row, snapshot
+
+# Every bound only ends a test that hangs.
+LONG_SECONDS = 20.0
+HOSTILE = "\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07\u202eevil [red]x[/red] 日本語 " + "long " * 200
+
+
+@attrs.frozen
+class Shown:
+    """The running screen."""
+
+    pilot: Pilot[Any]
+    daemon: FakeDaemon
+    screen: TopScreen
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the terminal, as Textual composes them."""
+        strips = self.pilot.app.screen._compositor.render_strips()
+        return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + LONG_SECONDS
+        while not condition():
+            assert time.monotonic() < end, self.text
+            await self.pilot.pause(0.01)
+
+    async def until_shown(self, text: str) -> None:
+        await self.until(lambda: text in self.text)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def select(self, name: str) -> None:
+        """Move down until the session with that name is selected."""
+        await self.until_shown(name)
+        while self.screen.model.selected != f"s_{name}":
+            await self.press("down")
+        await self.until(lambda: bool(re.search(f"^> +{name}", self.text, re.MULTILINE)))
+
+
+@asynccontextmanager
+async def shown(daemon: FakeDaemon, *, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Shown]:
+    app = TopApp(daemon.connect, every=0.02)
+    async with app.run_test(size=size) as pilot:
+        screen = app.screen
+        assert isinstance(screen, TopScreen)
+        yield Shown(pilot, daemon, screen)
+
+
+def on_screen(
+    daemon: FakeDaemon,
+    story: Callable[[Shown], Awaitable[None]],
+    size: tuple[int, int] = (80, 24),
+) -> None:
+    async def run() -> None:
+        async with shown(daemon, size=size) as top:
+            await story(top)
+
+    asyncio.run(run())
+
+
+def daemon_with_family() -> FakeDaemon:
+    return FakeDaemon(
+        snapshot(
+            asking_row("asks"),
+            running_row("works", children=1),
+            running_row("helps", parent=SessionId("s_works"), depth=1),
+            make_row("rests"),
+            requests=(make_request("rm", "asks"),),
+        )
+    )
+
+
+def record(session: str, seq: int, kind: RecordKind, **body: object) -> Record:
+    return Record(SessionId(session), seq, 0.0, TurnId("t_works"), kind, body)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (140, 40)])
+def test_the_first_screen_says_who_needs_the_user(size: tuple[int, int]) -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("waiting for you  1")
+        assert top.lines[0].startswith("understudy  1 waiting  2 running  1 idle")
+        assert "bash: May I" in top.text
+        assert "> asks" in top.text
+        assert "? help" in top.lines[-1]
+        assert max(map(len, top.lines)) <= size[0]
+
+    on_screen(daemon_with_family(), story, size)
+
+
+def test_the_selection_stays_when_its_session_goes_and_the_daemon_restarts() -> None:
+    async def story(top: Shown) -> None:
+        await top.select("works")
+        top.daemon.send_items(SessionGone(SessionId("s_works")))
+        await top.until_shown("gone; move to leave")
+        assert "> works" in top.text
+        top.daemon.go_away()
+        await top.until_shown("daemon gone")
+        top.daemon.come_back(snapshot(make_row("rests"), running_row("works")))
+        await top.until(lambda: "daemon gone" not in top.text)
+        await top.until(lambda: bool(re.search("> works +running", top.text)))
+        await top.until(lambda: "asks" not in top.text)
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_a_daemon_that_cannot_be_reached_at_first_ends_the_screen() -> None:
+    daemon = daemon_with_family()
+    daemon.is_there = False
+    app = TopApp(daemon.connect, every=0.02)
+
+    async def run() -> None:
+        async with app.run_test() as pilot:
+            while app.return_value is None:
+                await pilot.pause(0.01)
+
+    asyncio.run(run())
+    assert app.return_value is not None
+    assert app.return_value.args[0] == "no daemon listens"
+
+
+def test_only_the_offered_decisions_have_keys_and_the_shown_question_is_answered() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("i")
+        await top.until_shown("May I run rm?")
+        assert "command: rm --force" in top.text
+        assert "y allow once  n reject once" in top.text
+        await top.press("a", "d")
+        assert top.daemon.asked == []
+        await top.press("y")
+        await top.until_shown("answered: allow once")
+        assert top.daemon.asked == [("answer", "r_rm", "allow_once")]
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_a_question_answered_elsewhere_is_not_replaced_by_the_next() -> None:
+    daemon = FakeDaemon(
+        snapshot(
+            asking_row("asks"),
+            asking_row("works"),
+            requests=(make_request("rm", "asks"), make_request("cp", "works")),
+        )
+    )
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("i")
+        await top.until_shown("command: rm --force")
+        top.daemon.send_items(RequestClosed(RequestId("r_rm"), SessionId("s_asks"), "reject_once"))
+        await top.until_shown("it waits no longer")
+        await top.press("y")
+        assert top.daemon.asked == []
+        await top.press("down", "y")
+        await top.until(lambda: bool(top.daemon.asked))
+        assert top.daemon.asked == [("answer", "r_cp", "allow_once")]
+
+    on_screen(daemon, story)
+
+
+def test_each_scope_says_what_it_hits_before_it_acts() -> None:
+    daemon = daemon_with_family()
+    daemon.records["s_works"] = [
+        record("s_works", 1, "tool_call", call_id="c_1", name="bash", input={}, cancellable=True)
+    ]
+
+    async def story(top: Shown) -> None:
+        await top.select("works")
+        await top.press("x")
+        await top.until_shown("Interrupt what of works?")
+        assert "1  tool call  bash" in top.text
+        assert "4  tree       2 sessions, 2 with a running turn" in top.text
+        await top.press("1")
+        await top.until_shown("interrupt of the tool call of works: 1 of 1 interrupted")
+        await top.press("x")
+        await top.until_shown("Interrupt what")
+        await top.press("2")
+        await top.until(lambda: len(daemon.asked) == 2)
+        await top.press("x")
+        await top.until_shown("Interrupt what")
+        await top.press("4")
+        await top.until_shown("Interrupt the tree of works (s_works): 2 sessions")
+        await top.press("enter", "n")
+        await top.until_shown("not done")
+
+    on_screen(daemon, story)
+    assert daemon.asked == [
+        ("interrupt", "s_works", ToolCall("c_1")),
+        ("interrupt", "s_works", TurnScope("t_works")),
+    ]
+
+
+def test_a_stop_names_its_target_and_keeps_it() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("X")
+        await top.until_shown("Stop asks (s_asks)?")
+        top.daemon.send_items(make_row("new", badge="hung"), SessionGone(SessionId("s_asks")))
+        await top.press("y")
+        await top.until_shown("asks has stopped")
+        assert top.daemon.asked == [("stop", "s_asks", None)]
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_text_is_sent_steered_or_discarded() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("m", *"hiq", "backspace", "enter")
+        await top.until_shown("asks: queued at place 1")
+        await top.select("works")
+        await top.press("s", "x", "enter")
+        await top.until(lambda: len(top.daemon.asked) == 2)
+        await top.press("s", "y", "escape", "end", "s")
+        await top.until_shown("has no running turn to steer")
+        assert top.daemon.asked == [("send", "s_asks", "hi"), ("steer", "s_works", "x")]
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_a_session_is_seen_when_its_transcript_is_opened_not_when_selected() -> None:
+    async def story(top: Shown) -> None:
+        await top.select("helps")
+        await top.pilot.pause(0.1)
+        assert top.daemon.asked == []
+        await top.press("t")
+        await top.until(lambda: bool(top.daemon.asked))
+        assert top.daemon.asked == [("seen", "s_helps", 1)]
+
+    on_screen(daemon_with_family(), story, (140, 40))
+
+
+def test_a_filter_is_applied_while_typed_and_escape_removes_it() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("slash", *"badge:run")
+        await top.until_shown("2 of 4")
+        assert "rests" not in top.text
+        await top.press("enter")
+        await top.select("works")
+        await top.press("escape")
+        await top.until_shown("rests")
+        assert top.screen.model.selected == "s_works"
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_trees_fold_and_columns_are_chosen() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("v", "home")
+        await top.until_shown("by tree")
+        await top.select("helps")
+        await top.press("left", "left")
+        await top.until_shown("+1 below, running")
+        await top.press("c")
+        await top.until_shown("Show or hide a column")
+        await top.press("1")
+        await top.until(lambda: "STATE" not in top.text)
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_a_click_selects_and_the_wheel_scrolls() -> None:
+    rows = [make_row(f"row{place:02}") for place in range(40)]
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> row00")
+        await top.pilot.click(top.screen.list, offset=(6, 4))
+        await top.until_shown("> row03")
+        top.screen.list.scroll_relative(y=5, animate=False)
+        await top.until(lambda: "row00" not in top.text)
+        assert top.screen.model.selected == "s_row03"
+        await top.pilot.resize_terminal(60, 20)
+        await top.until_shown("> row03")
+
+    on_screen(FakeDaemon(snapshot(*rows)), story)
+
+
+def test_every_key_is_on_the_help_page() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("question_mark")
+        await top.until_shown("keys of top")
+        for what in ("select the line above", "interrupt a tool call", "reject once, always"):
+            assert what in top.text
+        await top.press("escape")
+        await top.until(lambda: "keys of top" not in top.text)
+
+    on_screen(daemon_with_family(), story, (100, 60))
+
+
+@pytest.mark.parametrize("keys", [(), ("t",), ("i",), ("x",), ("v",)])
+def test_hostile_text_is_harmless_on_every_pane(keys: tuple[str, ...]) -> None:
+    row = asking_row("h", last_text=HOSTILE, title=HOSTILE, stop_detail=HOSTILE, tags=(HOSTILE,))
+    row = attrs.evolve(row, name=HOSTILE, workspace=HOSTILE, agent=HOSTILE)
+    request = make_request("h", "h", question=HOSTILE, input={HOSTILE: HOSTILE}, tool=HOSTILE)
+    daemon = FakeDaemon(snapshot(row, requests=(request,)))
+    daemon.records["s_h"] = [record("s_h", 1, "agent_text", text=HOSTILE)]
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> red evil")
+        await top.press(*keys)
+        await top.pilot.pause(0.3)
+        assert "\x1b" not in top.text
+        assert "\u202e" not in top.text
+        assert "[red]x[/red]" in top.text
+
+    on_screen(daemon, story)
