@@ -242,6 +242,11 @@ def waiting_for(session: SessionState) -> str | None:
 
 _WAITS_FOR_A_PERSON: Final = frozenset[AttentionKind]({"permission", "question", "login"})
 
+# Ends of earlier turns, which a turn that runs may make good.
+_OF_EARLIER_TURNS: Final = frozenset[AttentionKind](
+    {"failed_turn", "lost_turn", "failed_session", "budget"}
+)
+
 # Reasons of a stop that no user asked for, so its last turn may be news.
 _STOPPED_BY_ITSELF: Final = frozenset({"completed", "ttl_expired"})
 
@@ -250,7 +255,7 @@ def need_of(info: Info) -> Need:  # noqa: PLR0911 - one for each need
     """Return what a session needs of a person: the first of the needs below that it has.
 
     `finished` means that its last turn has ended since a person saw the session. A session that
-    is archived needs nothing.
+    is archived needs nothing. While a turn runs, the failure of an earlier one is not `failed`.
     """
     kinds = {item.kind for item in info.attention}
     if info.archived:
@@ -259,7 +264,7 @@ def need_of(info: Info) -> Need:  # noqa: PLR0911 - one for each need
         return "waiting"
     if info.badge in ("hung", "unhealthy"):
         return "hung"
-    if kinds:
+    if kinds and (info.turn_id is None or not kinds <= _OF_EARLIER_TURNS):
         return "failed"
     if _is_resting(info):
         return "resting"

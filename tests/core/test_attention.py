@@ -117,7 +117,7 @@ def test_a_later_completed_turn_removes_a_failure() -> None:
     play = failed()
 
     play.send("second")
-    assert need(play) == "failed"
+    assert need(play) == "running"
     end(play, "completed")
 
     assert shown(play) == []
@@ -224,3 +224,15 @@ def test_records_before_the_first_claim_of_this_version_change_nothing() -> None
 
     assert make_info(play.session, last_seq=9).last_outcome is None
     assert play.session.attention == ()
+
+
+def test_a_turn_after_a_failure_runs_until_it_fails_too() -> None:
+    play = failed()
+    assert need(play) == "failed"
+
+    play.send("again")
+    assert need(play) == "running"
+    assert shown(play) == [("failed_turn", "no disk")]
+
+    end(play, "interrupted")
+    assert need(play) == "failed"
