@@ -15,7 +15,16 @@ import attrs
 import trio
 
 import supervisor
-from supervisor import Limits, Permissions, Restart, SessionKey, Settings, ToolCall, TurnScope
+from supervisor import (
+    Limits,
+    Permissions,
+    Restart,
+    SessionKey,
+    Settings,
+    Snapshot,
+    ToolCall,
+    TurnScope,
+)
 from tests.support.served_supervisor import KINDS, Kind, Session, Sup, opened, seen
 
 from .test_same_signatures import names
@@ -176,6 +185,7 @@ async def the_house(sup: Sup, told: Told, folder: Path) -> None:
         note("watch", [(await anext(feed)).kind for _ in range(2)])
     async with sup.watch_sessions([keyed.id]) as rows:
         snapshot = await anext(rows)
+        assert isinstance(snapshot, Snapshot)
         note("watch_sessions", (snapshot.rows, snapshot.requests, snapshot.store))
     await ask("drain", sup.drain())
 
