@@ -145,6 +145,12 @@ QUERY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     ),
 }
 
+# `text` is not a filter there: it has to name something.
+RESOLVE_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
+    **QUERY_CONSTRAINTS,
+    "text": _non_blank("text"),
+}
+
 
 @attrs.frozen
 class Param:
@@ -283,10 +289,14 @@ def body_params_of(
 
 
 def query_params_of(
-    method: Callable[..., Any], *, without: Iterable[str] = (), only: Iterable[str] | None = None
+    method: Callable[..., Any],
+    *,
+    without: Iterable[str] = (),
+    only: Iterable[str] | None = None,
+    constraints: Mapping[str, Constraint] = QUERY_CONSTRAINTS,
 ) -> Params:
     """Return the parameters of a method whose arguments are in the query."""
-    return body_params_of(method, without=without, only=only, constraints=QUERY_CONSTRAINTS)
+    return body_params_of(method, without=without, only=only, constraints=constraints)
 
 
 def body_params(**fields: Any) -> Params:  # noqa: ANN401 - see `_params`

@@ -35,16 +35,14 @@ def add_completions(command: click.Command) -> None:
         if complete is None and isinstance(param, click.Option) and param.name == "agent":
             complete = _agents
         if complete is not None:
-            param._custom_shell_complete = _completer(complete)  # noqa: SLF001 - set as click's own constructor does
+            vars(param)["shell_complete"] = _completer(complete)  # instead of that of the class
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             add_completions(inner)
 
 
-def _completer(
-    complete: _Complete,
-) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    def items(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _completer(complete: _Complete) -> Callable[[click.Context, str], list[CompletionItem]]:
+    def items(_: click.Context, incomplete: str) -> list[CompletionItem]:
         try:
             with _time_limit():
                 found = dict(complete(incomplete))

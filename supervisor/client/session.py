@@ -177,7 +177,7 @@ class RemoteSession(RemoteInputs):
 
     async def seen(self, seq: int) -> None:
         """Record that a person has seen the records up to number `seq`; see `Info.attention`."""
-        await self._post("seen", {"seq": check_integer("seq", seq, least=0, most=MAX_INT64)})
+        await self._post("seen", {"seq": check_integer("seq", seq, least=0)})
 
     async def set(
         self,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, get_args
 
 from supervisor.core.errors import (
     ConfigError,
@@ -24,16 +23,16 @@ from supervisor.core.limits import Ladder, Limits, OnStall, Restart
 from supervisor.core.match import IdKind, Match
 from supervisor.core.permissions import Permissions
 from supervisor.core.session_values import Decision, Phase
-from supervisor.core.validation import check_choice, check_integer, check_key, check_text
+from supervisor.core.validation import check_choice, check_key, check_text
 from supervisor.handles.arguments import (
     absolute_workspace,
     check_list_filters,
     check_options,
     check_path,
-    decode_cursor,
 )
 from supervisor.handles.page import Page
 
+from .pages import get_page
 from .transport import SLOW_SECONDS, Transport, is_id
 
 if TYPE_CHECKING:
@@ -47,10 +46,6 @@ if TYPE_CHECKING:
     from .feed import RemoteGlobalFeed
     from .session import RemoteSession
     from .watch import RemoteSessionFeed
-
-T = TypeVar("T")
-# The daemon's limit for one page.
-MAX_PAGE: Final = 1_000
 
 
 class RemoteSupervisor:
@@ -180,7 +175,7 @@ class RemoteSupervisor:
         arguments = {name: value for name, value in locals().items() if name != "self"}
         check_list_filters(arguments)
         arguments["workspace"] = absolute_workspace(workspace)  # relative to our working directory
-        return await self._get_page(Page[Info], "v1/sessions", arguments)
+        return await get_page(self._transport, Page[Info], "v1/sessions", arguments)
 
     async def search(
         self,
@@ -202,7 +197,7 @@ class RemoteSupervisor:
             "limit": limit,
             "cursor": cursor,
         }
-        return await self._get_page(Page[SearchHit], "v1/search", arguments)
+        return await get_page(self._transport, Page[SearchHit], "v1/search", arguments)
 
     async def tree(self, root: str | None = None) -> tuple[Node, ...]:
         """Return every root that is live or has a live descendant, with its tree as nodes."""
@@ -364,28 +359,6 @@ class RemoteSupervisor:
     async def drain(self) -> None:
         """Refuse new work, let turns end within `exit_seconds`, interrupt and suspend the rest."""
         await self._transport.request_bytes("POST", "v1/drain", timeout_seconds=SLOW_SECONDS)
-
-    async def _get_page(
-        self, kind: type[Page[T]], path: str, arguments: Mapping[str, Any]
-    ) -> Page[T]:
-        """Return a page of the requested size.
-
-        Send several requests if the size exceeds one answer.
-        """
-        wanted = check_integer("limit", arguments["limit"])
-        decode_cursor(arguments["cursor"])
-        if wanted <= MAX_PAGE:
-            return await self._transport.request(kind, "GET", path, arguments)
-        found: builtins.list[T] = []
-        cursor = arguments["cursor"]
-        while True:
-            limit = min(wanted - len(found), MAX_PAGE)
-            query = {**arguments, "limit": limit, "cursor": cursor}
-            page = await self._transport.request(kind, "GET", path, query)
-            found += page.items
-            cursor = page.next
-            if cursor is None or len(found) == wanted:
-                return Page(tuple(found), cursor)
 
     async def _post_for_session(self, path: str, arguments: Mapping[str, Any]) -> RemoteSession:
         """Post the arguments and return a handle of the session in the answer."""

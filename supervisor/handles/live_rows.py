@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Final, Protocol, TypeAlias
+from typing import Final
 
 import attrs
 import trio
@@ -29,11 +29,12 @@ from supervisor.sessions.inbox import PermissionRequest
 from supervisor.sessions.registry import SessionRegistry
 from supervisor.sessions.services import Services
 from supervisor.sessions.session_info import find_outer_wait
+from supervisor.store.list_filter import Filter
 from supervisor.store.pending import StoreState
-from supervisor.store.port import Filter
 
 from .last_line import LastLine
 from .row_builder import RowBuilder, RowEntry
+from .row_reader import RowItem, RowReader
 from .row_values import budgets_of, is_major_change, needs_a_look
 from .session_rows import (
     RequestClosed,
@@ -61,15 +62,6 @@ _SHOWN: Final = (
     Filter(badge="failed", archived=False),
     Filter(phase=Phase.STOPPED, archived=False, attention=True),
 )
-
-RowItem: TypeAlias = SessionRow | SessionGone | RequestOpened | RequestClosed | StoreChanged
-
-
-class RowReader(Protocol):
-    """A reader of rows; a later item of the same key replaces an earlier one."""
-
-    def push(self, key: str, item: RowItem) -> None:
-        """Queue an item, without waiting."""
 
 
 @attrs.frozen

@@ -22,7 +22,7 @@ from supervisor.core.ids import SessionId, SessionKey, parse_session_id
 from supervisor.core.match import PREFIXES, IdKind, Match, Place, is_part
 from supervisor.core.names import ROOT_SCOPE, held_name, name_scope
 from supervisor.core.state import SessionState
-from supervisor.store.port import Filter
+from supervisor.store.list_filter import Filter
 
 from .parts import Parts
 

@@ -16,9 +16,10 @@ import trio
 from supervisor.core.ids import SessionId
 from supervisor.sessions.feed import MAX_WITHOUT_CHECKPOINT
 
-from .live_rows import LiveRows, RowItem
+from .live_rows import LiveRows
 from .named_records import NamedRecords
 from .parts import Parts
+from .row_reader import RowItem
 from .session_rows import RequestClosed, RequestOpened, WatchItem
 
 # Queued rows and requests: more than a snapshot would be.

@@ -29,8 +29,8 @@ from supervisor.sessions.registry import SessionRegistry
 from supervisor.sessions.services import Services
 from supervisor.sessions.shutdown import longest_ladder_seconds
 from supervisor.sessions.shutdown_state import ShutdownState
+from supervisor.store.list_filter import Filter
 from supervisor.store.pending import StoreState
-from supervisor.store.port import Filter
 from supervisor.store.retention import RetentionRules
 
 from .arguments import absolute_workspace, check_list_filters

@@ -19,7 +19,6 @@ import attrs
 import trio
 
 from actors import ActorStopped, MailboxFull, Ref
-from supervisor.core.errors import OutputTooLarge
 from supervisor.core.facts import AnyRecord, Fact, NumberedFact, number_in_log
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.records import Delta, StreamedKind
@@ -385,12 +384,7 @@ class Log:
         output = self.turn_buffer
         if output is None or output.turn != turn:
             return None  # the turn is over: its output is fenced
-        if output.bytes + size > output.max_bytes:
-            raise OutputTooLarge(
-                f"turn {turn} has written {output.bytes} of {output.max_bytes} bytes of output",
-                hint="write large results into files, or raise max_turn_bytes",
-            )
-        output.bytes += size
+        output.count_bytes(size)
         if self._share is None:
             self._share = self._budget.share()
         self._share.add(size + RECORD_BYTES)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from supervisor.core.errors import OutputTooLarge
 from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import TurnId
 from supervisor.core.records import RecordKind, StreamedKind
@@ -191,6 +192,15 @@ class TurnBuffer:
         # Time of the last progress, by the active clock, and whether silence was reported since.
         self.progress_at = now
         self.is_reported_silent = False
+
+    def count_bytes(self, size: int) -> None:
+        """Count output; raise OutputTooLarge if the turn exceeds its limit."""
+        if self.bytes + size > self.max_bytes:
+            raise OutputTooLarge(
+                f"turn {self.turn} has written {self.bytes} of {self.max_bytes} bytes of output",
+                hint="write large results into files, or raise max_turn_bytes",
+            )
+        self.bytes += size
 
     def open_part(
         self, kind: StreamedKind, first: str, size: int, at: float, *, continues: bool

@@ -11,7 +11,8 @@ from supervisor.core.ids import SessionId
 from supervisor.core.info import badge_of
 from supervisor.core.state import SessionState
 
-from .port import NO_FILTER, Filter, Stored
+from .list_filter import NO_FILTER, Filter
+from .port import Stored
 
 # Separates the names in a search label. A line break occurs in few names and few queries.
 _LABEL_SEPARATOR: Final = "\n"

@@ -22,9 +22,8 @@ from supervisor.core.totals import Totals
 from .codec import decode, decode_record
 from .feed_reads import SEARCHED_RECORDS, joined_text
 from .filters import RecoveredRows, matches
+from .list_filter import NO_FILTER, Filter
 from .port import (
-    NO_FILTER,
-    Filter,
     Hit,
     ProcessEntry,
     RawRecord,

@@ -1,4 +1,4 @@
-"""The port of all stores: the `Store` protocol, the values it takes and returns, list filters.
+"""The port of all stores: the `Store` protocol, and the values it takes and returns.
 
 Rule 1: every store passes the same contract tests.
 Rule 2: every store returns the same sessions for the same filter. A store may use its own index,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import attrs
 
@@ -17,61 +17,15 @@ from supervisor.core.errors import SupervisorError
 from supervisor.core.facts import AnyRecord
 from supervisor.core.frozen_struct import FrozenStruct
 from supervisor.core.ids import CallId, InputId, SessionId, TurnId
-from supervisor.core.info import Badge
 from supervisor.core.match import IdKind, Place
 from supervisor.core.names import ROOT_SCOPE
 from supervisor.core.records import Record
-from supervisor.core.state import Phase, SessionState
+from supervisor.core.state import SessionState
 from supervisor.core.steady_time import ClockReading
 from supervisor.core.totals import Totals
 
 from .feed_reads import FeedReads
-
-
-@attrs.frozen(kw_only=True)
-class Filter:
-    """Filter of a list: every field that is not None must match.
-
-    `text` matches a part of the name, title or key, ignoring case. `attention` is whether something
-    that a person should look at is kept in the row.
-    """
-
-    agent: str | None = None
-    channel: str | None = None
-    peer: str | None = None
-    phase: Phase | None = None
-    badge: Badge | None = None
-    parent: str | None = None
-    root: str | None = None
-    tag: str | None = None
-    workspace: str | None = None
-    archived: bool | None = None
-    text: str | None = None
-    created_after: float | None = None
-    created_before: float | None = None
-    updated_after: float | None = None
-    updated_before: float | None = None
-    attention: bool | None = None
-
-
-NO_FILTER: Final = Filter()
-
-# The phases in which a badge can occur, so that an index on the phase narrows a badge filter.
-_NOT_STOPPED: Final = tuple(phase for phase in Phase if phase is not Phase.STOPPED)
-
-BADGE_PHASES: Final[dict[str, tuple[Phase, ...]]] = {
-    "failed": (Phase.STOPPED,),
-    "stopped": (Phase.STOPPED,),
-    "waiting-for-auth": _NOT_STOPPED,
-    "waiting-for-you": _NOT_STOPPED,
-    "hung": _NOT_STOPPED,
-    "unhealthy": _NOT_STOPPED,
-    "restarting": (Phase.RESTARTING,),
-    "running": (Phase.RUNNING, Phase.INTERRUPTING, Phase.STOPPING),
-    "idle": (Phase.IDLE,),
-    "suspended": (Phase.SUSPENDED,),
-    "unknown": (Phase.STARTING, Phase.STOPPING),
-}
+from .list_filter import Filter
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ import pytest
 
 import supervisor
 from supervisor.core.match import IdKind
-from supervisor.sessions.id_source import Ids
+from supervisor.sessions.services import Ids
 from tests.support.cli_daemon import Daemon, Prepare, use_supervisor
 from tests.support.cli_runner import Caller
 

@@ -15,13 +15,23 @@ import attrs
 import trio
 
 import supervisor
-from supervisor import Limits, Permissions, Restart, SessionKey, Settings, ToolCall, TurnScope
+from supervisor import (
+    Limits,
+    Permissions,
+    Restart,
+    SessionKey,
+    Settings,
+    Snapshot,
+    ToolCall,
+    TurnScope,
+)
 from tests.support.served_supervisor import KINDS, Kind, Session, Sup, opened, seen
 
 from .test_same_signatures import names
 
 TIMES = {"at", "seconds", "accepted_at", "asked_at", "created_at", "updated_at", "last_active_at"}
 TIMES |= {"expires_at", "wall_seconds", "bytes", "snippet", "pid"}
+TIMES |= {"waiting_since", "turn_started_at"}
 KEY = SessionKey("echo", "mail", "anna")
 
 
@@ -173,6 +183,10 @@ async def the_house(sup: Sup, told: Told, folder: Path) -> None:
                 break
     async with keyed.watch(after=1) as feed:
         note("watch", [(await anext(feed)).kind for _ in range(2)])
+    async with sup.watch_sessions([keyed.id]) as rows:
+        snapshot = await anext(rows)
+        assert isinstance(snapshot, Snapshot)
+        note("watch_sessions", (snapshot.rows, snapshot.requests, snapshot.store))
     await ask("drain", sup.drain())
 
 

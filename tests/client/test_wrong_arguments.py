@@ -103,6 +103,7 @@ async def scene_in(sup: Sup) -> Scene:
         "role": "user",
         "at": 1,
         "rule_id": "r_nothing",
+        "seq": 1,
     }
     return Scene(sup, busy, idle, right)
 

@@ -14,7 +14,7 @@ import trio
 import supervisor
 from supervisor.core.ids import parse_session_id
 from supervisor.sessions.clock import Clock
-from supervisor.sessions.id_source import Ids
+from supervisor.sessions.services import Ids
 
 
 class Wall:

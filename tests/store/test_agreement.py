@@ -27,8 +27,9 @@ from supervisor.core.records import Record
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.totals import Totals, figures_of, total
 from supervisor.store import running_totals
+from supervisor.store.list_filter import Filter
 from supervisor.store.memory import MemoryStore
-from supervisor.store.port import Filter, ProcessEntry, Store, StoredReply, Write
+from supervisor.store.port import ProcessEntry, Store, StoredReply, Write
 from supervisor.store.sqlite.store import SqliteStore
 from supervisor.store.threads import StoreThread
 

@@ -15,7 +15,8 @@ from supervisor.core.info import Badge, badge_of
 from supervisor.core.limits import Lineage
 from supervisor.core.state import Failure, Phase, SessionState
 from supervisor.store.filters import matches
-from supervisor.store.port import BADGE_PHASES, Filter, Store, Write
+from supervisor.store.list_filter import BADGE_PHASES, Filter
+from supervisor.store.port import Store, Write
 from supervisor.store.sqlite.store import open_sqlite
 from tests.support.event_histories import Chance
 

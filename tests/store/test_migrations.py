@@ -26,16 +26,16 @@ from supervisor.core.state import (
     TreeState,
 )
 from supervisor.store.port import Write
-from supervisor.store.sqlite import schema
+from supervisor.store.sqlite import migrations, schema
 from supervisor.store.sqlite.store import open_sqlite
 from tests.store.fixtures.make import SESSIONS, dump, fill, fixture_of, load
 from tests.support.disk.faults import failing_disk
 from tests.support.store_samples import differences
 
-Step: TypeAlias = schema.Migration
+Step: TypeAlias = migrations.Migration
 LIVED, ASKED, GONE = SESSIONS
 UP = SessionId("s_up")
-STEPS, TODAY = schema.MIGRATIONS, schema.VERSION
+STEPS, TODAY = migrations.MIGRATIONS, schema.VERSION
 RELEASED = range(1, TODAY + 1)
 
 

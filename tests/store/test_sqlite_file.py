@@ -24,7 +24,8 @@ from supervisor import (
 )
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Record
-from supervisor.store.port import Filter, Write
+from supervisor.store.list_filter import Filter
+from supervisor.store.port import Write
 from supervisor.store.sqlite import schema
 from supervisor.store.sqlite.store import open_sqlite
 from tests.support.database_files import use

@@ -17,7 +17,8 @@ from supervisor.core.ids import CallId, SessionId, SessionKey, TurnId
 from supervisor.core.records import Record
 from supervisor.core.state import SessionState
 from supervisor.store.codec import decode
-from supervisor.store.port import Filter, ProcessEntry, Store, Write
+from supervisor.store.list_filter import Filter
+from supervisor.store.port import ProcessEntry, Store, Write
 from tests.support.store_samples import (
     ONE,
     THREE,

@@ -17,7 +17,8 @@ import attrs
 from supervisor import Phase, Record
 from supervisor.core.fold import replay
 from supervisor.core.ids import SessionId
-from supervisor.store.port import NO_FILTER, Stored
+from supervisor.store.list_filter import NO_FILTER
+from supervisor.store.port import Stored
 from supervisor.store.sqlite import lists, read
 from supervisor.store.sqlite.files import open_reader
 

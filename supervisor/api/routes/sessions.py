@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from supervisor.api.operation import operation
-from supervisor.api.params import BODY_CONSTRAINTS, body_params_of, query_params_of
+from supervisor.api.params import (
+    BODY_CONSTRAINTS,
+    RESOLVE_CONSTRAINTS,
+    body_params_of,
+    query_params_of,
+)
 from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     AgentStartFailed,
@@ -68,7 +73,7 @@ async def list_(call: OperationCall) -> Page[Info]:
 @operation(
     "GET",
     "/v1/resolve",
-    query_params_of(Supervisor.resolve),
+    query_params_of(Supervisor.resolve, constraints=RESOLVE_CONSTRAINTS),
     raises=(AmbiguousId, ConfigError, SessionNotFound),
 )
 async def resolve(call: OperationCall) -> Page[Match]:

@@ -26,7 +26,7 @@ _RETRY_SECONDS: Final = 1.0
 _ITEMS_AT_ONCE: Final = 100
 
 
-class SessionFeed:
+class AttachFeed:
     """The items of one session, and the records that were read."""
 
     def __init__(self, session: RemoteSession, apply: Callable[[Item], None]) -> None:

@@ -23,7 +23,7 @@ from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Delta, Item, Record
 from supervisor.core.text import one_line
 
-from .attach_feed import SessionFeed
+from .attach_feed import AttachFeed
 from .attach_help import HELP
 from .attach_words import mode_cells, receipt_text, report_text, status_cells
 from .input_line import InputLine
@@ -93,7 +93,7 @@ class AttachScreen(Screen[None]):
         self.transcript = TranscriptView()
         self.panel = RequestPanel(clock=clock)
         self.input = InputLine(id="input")
-        self._feed = SessionFeed(session, self._apply)
+        self._feed = AttachFeed(session, self._apply)
         self._info: Info | None = None
         self._is_info_due = False
         self._leaves_until = 0.0
@@ -146,7 +146,8 @@ class AttachScreen(Screen[None]):
         self._request_info()
 
     def _show_request(self) -> None:
-        waiting = list(self.transcript.model.requests.values())
+        requests = self.transcript.model.requests
+        waiting = list(requests.values())
         was_open = self.panel.request is not None
         self.panel.show(waiting[0] if waiting else None, more=len(waiting) - 1)
         if waiting and not was_open and not self.input.text:

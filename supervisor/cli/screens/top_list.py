@@ -110,17 +110,22 @@ class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
         """Lay out if that is due, and redraw what has changed; return whether lines moved."""
         top = round(self.scroll_offset.y)
         anchor = self._anchor_key(top)
-        place = None if anchor is None else self.model.layout.index.get(anchor)
+        place = self._line_of(anchor)
         changed, self.model.changed = self.model.changed, set()
         if not self.model.lay_out(now):
             self._refresh_lines(changed, top)
             return False
         self._set_size()
-        after = None if anchor is None else self.model.layout.index.get(anchor)
+        after = self._line_of(anchor)
         if place is not None and after is not None:
             self.scroll_to(y=after - (place - top), animate=False, immediate=True)
         self.refresh()
         return True
+
+    def _line_of(self, key: str | None) -> int | None:
+        """Return the line that has this key, if there is one."""
+        index = self.model.layout.index
+        return None if key is None else index.get(key)
 
     def _anchor_key(self, top: int) -> str | None:
         lines, place = self.model.lines, self.model.selected_index

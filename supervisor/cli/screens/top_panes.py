@@ -21,7 +21,7 @@ from .top_inbox import InboxModel, inbox_lines
 from .top_layout import GROUP_PREFIX
 from .top_model import TopModel
 from .top_order import Entry, display_name, group_title
-from .top_scopes import OpenCall, OpenCalls
+from .top_scopes import OpenCalls, RunningCall
 from .transcript_view import TranscriptView
 
 # A selection that moves on within this time loads nothing.
@@ -107,7 +107,7 @@ class TranscriptPane(Vertical):
         self.calls.clear()
         self.view.clear()
 
-    async def open_calls(self, session_id: str) -> list[OpenCall] | None:
+    async def open_calls(self, session_id: str) -> list[RunningCall] | None:
         """Return the running tool calls of the selected session; None if that takes long."""
         try:
             await asyncio.wait_for(self._is_current.wait(), _READ_SECONDS)

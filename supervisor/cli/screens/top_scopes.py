@@ -21,7 +21,7 @@ _MAX_CALLS: Final = 5
 
 
 @attrs.frozen
-class OpenCall:
+class RunningCall:
     """A tool call that has not ended."""
 
     id: str
@@ -34,7 +34,7 @@ class OpenCalls:
     """The open tool calls of one session, from its records."""
 
     def __init__(self) -> None:
-        self._open: dict[str, OpenCall] = {}
+        self._open: dict[str, RunningCall] = {}
 
     def apply(self, item: object) -> None:
         """Take one item of the session's feed."""
@@ -43,7 +43,7 @@ class OpenCalls:
         body: Mapping[str, Any] = item.body
         if item.kind == "tool_call":
             call_id = str(body.get("call_id"))
-            self._open[call_id] = OpenCall(
+            self._open[call_id] = RunningCall(
                 call_id,
                 one_line(str(body.get("name"))),
                 bool(body.get("cancellable", True)),
@@ -58,7 +58,7 @@ class OpenCalls:
         """Forget all calls, because another session follows."""
         self._open.clear()
 
-    def __iter__(self) -> Iterator[OpenCall]:
+    def __iter__(self) -> Iterator[RunningCall]:
         return iter(tuple(self._open.values()))
 
 
@@ -81,7 +81,7 @@ def target_name(entry: Entry) -> str:
 
 
 def scope_choices(
-    entry: Entry, calls: Sequence[OpenCall] | None, entries: Mapping[str, Entry], *, now: float
+    entry: Entry, calls: Sequence[RunningCall] | None, entries: Mapping[str, Entry], *, now: float
 ) -> list[ScopeChoice]:
     """Return the scopes of an interrupt, the smallest first; `calls` is None if not known."""
     row = entry.row
@@ -109,7 +109,7 @@ def scope_choices(
     ]
 
 
-def _call_choice(call: OpenCall, now: float) -> ScopeChoice:
+def _call_choice(call: RunningCall, now: float) -> ScopeChoice:
     can = "" if call.is_cancellable else "; its agent may not be able to cancel it"
     age = format_age(now - call.started_at)
     return ScopeChoice(ToolCall(call.id), "tool call", f"{call.name}, {age}{can}")

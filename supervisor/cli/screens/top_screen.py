@@ -308,10 +308,10 @@ class TopScreen(ListActs):
             event.stop()
             event.prevent_default()
             self.answer_by_key(event.key)
-        elif event.key == "enter" and self.inbox.inbox.shown is not None:
+        elif event.key == "enter" and (shown := self.inbox.inbox.shown) is not None:
             event.stop()
             event.prevent_default()
-            self.model.select(self.inbox.inbox.shown.session_id)
+            self.model.select(shown.session_id)
             self.list.after_selection()
 
     def focus_list(self) -> None:

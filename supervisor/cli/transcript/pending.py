@@ -18,7 +18,7 @@ _MAX_ARRIVED: Final = 100
 
 
 @attrs.frozen
-class PendingInput:
+class WaitingInput:
     """An accepted input that has not ended."""
 
     id: str
@@ -32,11 +32,11 @@ class PendingInputs:
     """The inputs of one session, from its records."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, PendingInput] = {}
+        self._waiting: dict[str, WaitingInput] = {}
         # Inputs that have been delivered, until their text is recorded.
-        self._arrived: dict[str, tuple[PendingInput, float]] = {}
+        self._arrived: dict[str, tuple[WaitingInput, float]] = {}
 
-    def __iter__(self) -> Iterator[PendingInput]:
+    def __iter__(self) -> Iterator[WaitingInput]:
         return iter(self._waiting.values())
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class PendingInputs:
     def _add(self, record: Record) -> None:
         body = record.body
         input_id = str(body.get("input_id"))
-        self._waiting[input_id] = PendingInput(
+        self._waiting[input_id] = WaitingInput(
             input_id, brief(body.get("text")), brief(body.get("when_busy")), record.at
         )
 

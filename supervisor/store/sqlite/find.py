@@ -9,8 +9,8 @@ from supervisor.core.ids import SessionId
 from supervisor.core.match import IdKind, Place
 from supervisor.store.port import Stored
 
+from .migrations import INPUT_ID_SQL
 from .read import CALL_ID_SQL, IS_COMPLETE, SELECT_STORED, readable_rows
-from .schema import INPUT_ID_SQL
 
 # The id, its session, and where they are. An expression is written as in its index.
 _SOURCES: Final[dict[IdKind, tuple[str, str, str]]] = {

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from .files import open_reader
-from .schema import APPLICATION_ID, VERSION, migrate, version_of
+from .migrations import APPLICATION_ID
+from .schema import VERSION, migrate, version_of
 
 if TYPE_CHECKING:  # slow to import
     from sqlite_utils import Database

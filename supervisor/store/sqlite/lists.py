@@ -9,7 +9,8 @@ from supervisor.core.endings import FAILED_REASONS
 from supervisor.core.ids import SessionId
 from supervisor.store.codec import encode_text
 from supervisor.store.filters import matches
-from supervisor.store.port import BADGE_PHASES, NO_FILTER, Filter, Hit, Stored
+from supervisor.store.list_filter import BADGE_PHASES, NO_FILTER, Filter
+from supervisor.store.port import Hit, Stored
 from supervisor.store.tokenizer import body_text, query_tokens, snippet, tokenize
 
 from .read import IS_COMPLETE, SELECT_STORED, readable_rows

@@ -25,8 +25,9 @@ from supervisor.store.port import (
 )
 from supervisor.store.replay import INPUT_HISTORY_KINDS, input_history
 
+from .migrations import INPUT_ID_SQL
 from .reply_scope import split_scope
-from .schema import INPUT_ID_SQL, version_of
+from .schema import version_of
 
 logger = logging.getLogger("supervisor")
 

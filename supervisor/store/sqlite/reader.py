@@ -20,9 +20,8 @@ from supervisor.core.state import SessionState
 from supervisor.core.store_finding import StoreFinding
 from supervisor.core.totals import Totals
 from supervisor.store.filters import RecoveredRows, matches
+from supervisor.store.list_filter import NO_FILTER, Filter
 from supervisor.store.port import (
-    NO_FILTER,
-    Filter,
     Hit,
     ProcessEntry,
     RawRecord,

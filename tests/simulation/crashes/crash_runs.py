@@ -25,7 +25,7 @@ from supervisor import PythonAgent, Receipt, Record, Settings, Supervisor
 from supervisor.core.tree.node import TreeNode
 from supervisor.sessions import clock
 from supervisor.store.codec import encode
-from supervisor.store.port import NO_FILTER
+from supervisor.store.list_filter import NO_FILTER
 from supervisor.store.sqlite import lists, read
 from supervisor.store.sqlite.files import open_reader
 from tests.simulation import harness as sessions
