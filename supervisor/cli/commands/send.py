@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from supervisor.cli.async_runner import run_async, run_requests
+from supervisor.cli.async_runner import run_async, run_reading, run_requests
 from supervisor.cli.failures import OK
 from supervisor.cli.options import DURATION, TEXT, Count, input_text, json_option
 from supervisor.cli.output import Screen
@@ -105,7 +105,8 @@ async def _steer(screen: Screen, session: str, text: str) -> None:
 def inputs(*, session: str, as_json: bool, **changes: Any) -> int:  # noqa: ANN401 - click's options
     """List the accepted inputs that have not run yet, in order, after your change."""
     screen = Screen(as_json=as_json)
-    return run_requests(screen, partial(_inputs, screen, session, changes))
+    # The list is also read from the store of a daemon that does not run.
+    return run_reading(screen, None, partial(_inputs, screen, session, changes))
 
 
 async def _inputs(screen: Screen, session: str, changes: dict[str, Any]) -> None:

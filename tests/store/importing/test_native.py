@@ -41,7 +41,8 @@ def as_imported(records: Sequence[Record]) -> list[Fact]:
     created, *facts = (fact_of(record) for record in records)
     key = created.body["key"]
     shown = None if key is None else re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", key)
-    return [Fact(created.kind, created.at, {**created.body, "key": shown}, created.turn), *facts]
+    body = {**created.body, "key": shown}
+    return [Fact(created.kind, created.at, body, created.turn, created.seq), *facts]
 
 
 @given(st.integers(0, 10_000), st.integers(0, 60))
