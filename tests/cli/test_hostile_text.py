@@ -33,7 +33,7 @@ async def evil(turn: supervisor.Turn) -> str:
     await turn.think(f"thought {EVIL}")
     async with turn.tool(f"tool {EVIL}", {f"key {EVIL}": EVIL}):
         pass
-    await turn.spawn("echo", f"child {EVIL}", name=f"child of {turn.text}")
+    await turn.spawn("echo", f"child {EVIL}", name=f"child {turn.id} {EVIL}")
     if "ask" in turn.text:
         await turn.ask(f"question {EVIL}", tool=f"asked {EVIL}", input={"command": EVIL})
     raise ValueError(f"error {EVIL}")
