@@ -64,6 +64,14 @@ def _name(name: str) -> Constraint:
     return Constraint(functools.partial(validation.check_name, name), _ONE_LINE)
 
 
+# Wider than the check, which also refuses invisible characters.
+_SESSION_NAME: Final = {
+    "minLength": 1,
+    "pattern": rf"^(?!-$)(?!{validation.SHORT_ID}$)"
+    rf"[^\s/{_CONTROL}](?:[^/{_CONTROL}]*[^\s/{_CONTROL}])?$",
+}
+
+
 def _non_blank(name: str, *, only_here: bool = False) -> Constraint:
     check = functools.partial(validation.check_text, name)
     return Constraint(check, _NON_BLANK, only_here=only_here)
@@ -98,7 +106,8 @@ def _setting(name: str) -> Constraint:
 
 BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     **{field.name: _setting(field.name) for field in attrs.fields(Settings)},
-    **{name: _name(name) for name in ("agent", "name", "title", "role", "idempotency_key")},
+    **{name: _name(name) for name in ("agent", "title", "role", "idempotency_key")},
+    "name": Constraint(validation.check_session_name, _SESSION_NAME),
     **{name: _non_blank(name) for name in ("reason", "at_turn")},
     **{name: _non_blank(name, only_here=True) for name in ("turn_id", "call_id")},
     "text": Constraint(validation.check_prompt, _NON_BLANK),

@@ -246,14 +246,30 @@ async def find_id(sup: Target, kind: IdKind, text: str, *, session: Session | No
 
 
 async def find_exact_session(sup: Target, text: str) -> Session:
-    """Return the session with this whole id or name; a part of an id is refused."""
+    """Return the session with this whole id, the root with this name, or the child of this path.
+
+    A part of an id is refused, and the bare name of a child, so that a command that is repeated
+    never means another session.
+    """
     match = await _find(sup, "session", text, None)
-    if text not in (match.id, match.name):
+    found = sup.session(match.id)
+    if text != match.id and not _is_exact(text, match, await found.info()):
         raise SessionNotFound(
-            f"no session has the id or the name {short_repr(text)}",
-            hint="write the whole id or the name, as listed by `understudy ps --all`",
+            f"no session has the id or the path {short_repr(text)}, and no root has that name",
+            hint="write the whole id or the name of a root, as listed by `understudy ps --all`, or"
+            " for a child a path ROOT/CHILD",
         )
-    return sup.session(match.id)
+    return found
+
+
+def _is_exact(text: str, match: Match, info: Info) -> bool:
+    """Return True if the text is the name of the root, or a path to the child."""
+    from supervisor.core.validation import make_session_name  # noqa: PLC0415 - only to delete
+
+    if info.parent is None:
+        return text == info.name == make_session_name(text)
+    above, _, last = text.rpartition("/")
+    return bool(above) and last in (match.id, info.name)
 
 
 async def _find(sup: Target, kind: IdKind, text: str, session: Session | None) -> Match:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -15,6 +16,7 @@ from .errors import (
     short_repr,
 )
 from .ids import SessionKey
+from .match import PREFIXES
 from .permissions import RIGHTS, Permissions
 from .text import plain_data
 
@@ -42,6 +44,14 @@ CONTROL_CLASS: Final = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
 _CONTROL: Final = re.compile(f"[{CONTROL_CLASS}]")
 
 _ONE_LINE: Final = "give one line of printable text"
+
+# Texts that stand for an id, a part of one, or nothing where a session is named.
+SHORT_ID: Final = rf"(?:{'|'.join(PREFIXES.values())})[0-9a-z_]*"
+
+_SHORT_ID: Final = re.compile(SHORT_ID)
+
+_PATH_SEPARATOR: Final = "/"
+_STANDARD_INPUT: Final = "-"
 
 MAX_SECONDS = 1e10  # about three hundred years
 # The largest integer that every store and every JSON reader keeps exactly.
@@ -82,6 +92,55 @@ def check_name(name: str, text: object) -> str:
     if (found := _control_in(checked)) is not None:
         raise ConfigError(f"{name} contains {found}", hint=_ONE_LINE)
     return checked
+
+
+def check_session_name(text: object) -> str:
+    """Return the name; raise ConfigError as `check_name` does, and if it could be mistaken.
+
+    A name is neither the form of an id nor a path, has no blanks around it, and shows all that it
+    contains. Sessions that older versions stored may have such names.
+    """
+    checked = check_name("name", text)
+    problem = _mistakable(checked)
+    if problem is not None:
+        raise ConfigError(f"the name {short_repr(checked)} {problem}", hint=_NAME_HINT)
+    return checked
+
+
+_NAME_HINT: Final = (
+    "give a name such as parser-2: visible text without / and blanks around it, not - and not"
+    f" beginning like an id ({', '.join(PREFIXES.values())})"
+)
+
+
+def _mistakable(name: str) -> str | None:
+    """Return why a name of one line could be taken for something else; None if it could not."""
+    if _SHORT_ID.fullmatch(name):
+        return "has the form of an id"
+    if name == _STANDARD_INPUT:
+        return "stands for standard input"
+    if _PATH_SEPARATOR in name:
+        return "contains /, which separates the names of a path"
+    if name != name.strip():
+        return "begins or ends with a blank"
+    hidden = next((one for one in name if _is_invisible(one)), None)
+    return None if hidden is None else f"contains the invisible character U+{ord(hidden):04X}"
+
+
+def _is_invisible(character: str) -> bool:
+    return unicodedata.category(character) == "Cf"
+
+
+def make_session_name(text: str) -> str | None:
+    """Return a name that `check_session_name` accepts, as like the text as possible; or None.
+
+    For names that were never checked, or not by this version.
+    """
+    shown = "".join(one for one in replace_controls(text) if not _is_invisible(one))
+    name = shown.replace(_PATH_SEPARATOR, "-").strip()
+    if _SHORT_ID.fullmatch(name):
+        name = name.replace("_", "-", 1)
+    return None if name in ("", _STANDARD_INPUT) else name
 
 
 def check_key(key: SessionKey | str) -> SessionKey:

@@ -21,6 +21,7 @@ from supervisor.core.validation import (
     check_integer,
     check_name,
     check_prompt,
+    check_session_name,
     check_tags,
 )
 
@@ -292,7 +293,7 @@ class Session(SessionInputs, SessionRecords):
         another session holds the name, and `SessionNotActive` if the session is archived.
         """
         if name is not None:
-            name = check_name("name", name)
+            name = check_session_name(name)
         if title is not None:
             title = check_name("title", title)
         change = ev.DetailsChanged(

@@ -19,6 +19,7 @@ from supervisor.core.validation import (
     check_custom,
     check_name,
     check_prompt,
+    check_session_name,
     check_tags,
     check_text,
 )
@@ -51,7 +52,7 @@ def make_spec(
     return SessionSpec(
         agent=check_name("agent", agent),
         key=key,
-        name=None if name is None else check_name("name", name),
+        name=None if name is None else check_session_name(name),
         title=None if title is None else check_name("title", title),
         tags=check_tags(tags),
         custom=check_custom({} if custom is None else custom),

@@ -11,6 +11,7 @@ from supervisor.core.errors import NameTaken
 from supervisor.core.ids import SessionId
 from supervisor.core.names import held_name, name_scope
 from supervisor.core.state import SessionState
+from supervisor.core.validation import make_session_name
 from supervisor.store.port import SuspendedRow
 
 # A scope and a name that is unique in it.
@@ -85,7 +86,11 @@ class NameIndex:
         return None if name is None else self.problem(name_scope(session), name, session.id)
 
     def free_name(self, scope: str, name: str | None) -> str | None:
-        """Return the name, or if it is taken the name with the first free number after it."""
+        """Return the name, or if it is taken the name with the first free number after it.
+
+        A name that no new session may have is replaced by one like it.
+        """
+        name = None if name is None else make_session_name(name)
         if name is None or (scope, name) not in self._holders:
             return name
         others = (f"{name}-{number}" for number in count(2))

@@ -66,6 +66,35 @@ def test_rm_of_several_asks_on_a_terminal(call: Caller, patch: pytest.MonkeyPatc
     assert sys.stdin.isatty()
 
 
+async def tree(sup: supervisor.Supervisor) -> None:
+    other = await sup.create("echo", name="other")
+    await other.spawn("echo", "hi", name="one")
+    await sup.create("echo", name="one")
+
+
+async def other_without_root_one(sup: supervisor.Supervisor) -> None:
+    other = await sup.create("echo", name="other")
+    await other.spawn("echo", "hi", name="one")
+
+
+def test_rm_takes_the_bare_name_of_a_root_only(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_supervisor(monkeypatch, tree)
+    first, again = call("rm", "one", "one/x", "--json", "--yes").json_lines
+    assert (first["deleted"], again["error"]["code"]) == (True, "session_not_found")
+
+    use_supervisor(monkeypatch, other_without_root_one)
+    assert call("show", "one").code == 0
+    refused = call("rm", "one")
+    assert (refused.code, "path ROOT/CHILD" in refused.err) == (3, True)
+    assert [line["error"]["code"] for line in call("rm", "one", "x", "--json").json_lines] == [
+        "session_not_found",
+        "session_not_found",
+    ]
+    assert call("rm", "other/one").code == 0
+
+
 def test_a_request_is_answered_by_the_name_of_its_session(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,9 @@ from supervisor.core.validation import (
     check_name,
     check_permission_names,
     check_prompt,
+    check_session_name,
     check_tags,
+    make_session_name,
 )
 
 CONTROLS = ["\0", "\t", "\n", "\r", "\x1b", "\x7f", "\x85", "\x9b", "\u2028", "\u2029"]
@@ -34,6 +36,41 @@ def test_a_name_with_a_control_character_is_refused(control: str) -> None:
 @pytest.mark.parametrize("name", ["ann", "ann and bob", "Zoë", "日本", "👩‍🔧", "a\u200fb", "C:\\x"])
 def test_a_name_may_have_every_printable_character(name: str) -> None:
     assert check_name("name", name) == name
+
+
+@pytest.mark.parametrize("name", ["ann", "ann and bob", "日本", "s-1", "s_A", "sub_x", "a-"])
+def test_a_session_name_that_means_one_session_is_kept(name: str) -> None:
+    assert check_session_name(name) == make_session_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "made"),
+    [
+        ("s_a1j6", "the form of an id", "s-a1j6"),
+        ("s_", "the form of an id", "s-"),
+        ("in_b_2", "the form of an id", "in-b_2"),
+        ("req_0", "the form of an id", "req-0"),
+        ("turn_0", "the form of an id", "turn-0"),
+        ("call_0", "the form of an id", "call-0"),
+        ("-", "standard input", None),
+        ("a/b", "contains /", "a-b"),
+        (" ann", "a blank", "ann"),
+        ("ann\u00a0", "a blank", "ann"),
+        ("a\u202eb", r"U\+202E", "ab"),
+        ("a\u200bb", r"U\+200B", "ab"),
+        ("s\u00ad_1", r"U\+00AD", "s-1"),
+        ("a\u2028b", r"U\+2028", "a b"),
+        ("a\nb", r"U\+000A", "a b"),
+        ("\u200b", r"U\+200B", None),
+    ],
+)
+def test_a_session_name_that_can_be_mistaken_is_refused(
+    name: str, problem: str, made: str | None
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        check_session_name(name)
+
+    assert make_session_name(name) == made
 
 
 def test_a_tag_with_a_line_break_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import supervisor
 from supervisor import (
     AgentStartFailed,
     AgentUnknown,
+    ConfigError,
     NameTaken,
     Session,
     SessionNotActive,
@@ -20,7 +22,9 @@ from supervisor import (
     Supervisor,
     Turn,
 )
+from supervisor.core.names import ROOT_SCOPE
 from supervisor.core.state import Failure
+from supervisor.sessions.names import NameIndex
 from tests.support.commit_faults import COMMIT_FAULTS, CommitFault, FaultInjector
 from tests.support.session_states import SlowStartAgent
 
@@ -56,6 +60,23 @@ async def test_a_taken_name_is_refused_and_the_hint_names_its_holder(
 
     assert holder.id in refused.value.hint
     assert len((await sup.list()).items) == 1
+
+
+async def test_no_session_takes_a_name_that_could_mean_another(
+    sup: Supervisor, holder: Session
+) -> None:
+    other = await sup.create("echo")
+    for name in (other.id, other.id[:4], "-", "a/b", "a\u202eb"):
+        for take in (partial(sup.create, "echo"), partial(holder.spawn, "echo", "hi"), holder.set):
+            with pytest.raises(ConfigError, match="name"):
+                await take(name=name)
+
+    assert await name_of(holder) == NAME
+    assert len((await sup.list()).items) == 2
+
+
+def test_a_fork_of_an_old_session_gets_a_name_that_new_ones_may_have() -> None:
+    assert NameIndex().free_name(ROOT_SCOPE, "s_1") == "s-1"
 
 
 async def test_one_of_many_concurrent_creates_gets_the_name(sup: Supervisor) -> None:

@@ -106,7 +106,7 @@ async def _fork(screen: Screen, session: str, at_turn: str | None) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Delete several sessions without asking.")
 @json_option
 def rm(*, sessions: tuple[str, ...], tag: str | None, yes: bool, as_json: bool) -> int:
-    """Stop sessions and delete them permanently. Needs whole ids or names, or a tag.
+    """Stop sessions and delete them permanently. Needs whole ids, names of roots, paths or a tag.
 
     On a terminal, several sessions are deleted only after a confirmation.
     """

@@ -22,6 +22,7 @@ from supervisor.core.validation import (
     check_custom,
     check_name,
     check_permission_names,
+    check_session_name,
     check_tags,
     check_ttl_seconds,
 )
@@ -86,8 +87,12 @@ def _attachments(_: object, changed: Any) -> tuple[Mapping[str, Any], ...]:  # n
     return check_attachments(changed)
 
 
-def _label(_: object, changed: object) -> str:
-    return check_name("name or title", changed)
+def _name(_: object, changed: object) -> str:
+    return check_session_name(changed)
+
+
+def _title(_: object, changed: object) -> str:
+    return check_name("title", changed)
 
 
 def _tags(_: object, changed: Any) -> tuple[str, ...]:  # noqa: ANN401 - `check_tags` validates it
@@ -168,8 +173,8 @@ _ROWS: Final = (
             "limits": "`Limits` of the session and its descendants",
             "permissions": "`Permissions` of the session",
         },
-        name=_label,
-        title=_label,
+        name=_name,
+        title=_title,
         tags=_tags,
         custom=_custom,
         limits=_lower,

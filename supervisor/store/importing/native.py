@@ -2,7 +2,8 @@
 
 Rule 1: kinds, bodies, times and turns are imported verbatim, or refused. Only in names, titles,
         tags, keys, roles and the names in custom data a space replaces each control character:
-        older versions took some. An agent's name that has one is refused.
+        older versions took some. An agent's name that has one is refused. A session's name that
+        no new session may have is replaced by one like it, or left out.
 Rule 2: the result can be replayed: every fact is folded once, and each resulting row can be
         stored. A record that `repair` would report as an error is refused.
 """
@@ -19,7 +20,7 @@ from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.limits import MAX_INT64
 from supervisor.core.records import FLAT_KINDS, KINDS, body_problem
 from supervisor.core.state import SessionState
-from supervisor.core.validation import check_custom, check_name, replace_controls
+from supervisor.core.validation import check_custom, check_name, make_session_name, replace_controls
 from supervisor.store.codec import decode, encode
 from supervisor.store.export.jsonl import VERSION
 
@@ -31,7 +32,7 @@ _HINT: Final = "export the session again; a file edited by hand must stay comple
 _NAMING_KINDS: Final = frozenset(
     {"session_created", "session_changed", "child_started", "child_ended"}
 )
-_NAMES: Final[tuple[str, ...]] = ("name", "title", "tags", "key", "role")
+_NAMES: Final[tuple[str, ...]] = ("title", "tags", "key", "role")
 # The id for folding here; it is not stored.
 _PLACEHOLDER_ID: Final = SessionId("imported")
 _FOLD_ERRORS: Final = (KeyError, TypeError, ValueError, AttributeError, IndexError, SupervisorError)
@@ -105,8 +106,10 @@ def _fact(number: int, seq: int, entry: dict[str, Any]) -> Fact:
 
 
 def _without_controls(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the body with a space for each control character in its names."""
+    """Return the body with a valid name, and a space for each control character in others."""
     names: dict[str, Any] = {name: _clean(body[name]) for name in _NAMES if name in body}
+    if isinstance(body.get("name"), str):
+        names["name"] = make_session_name(body["name"])
     lineage = body.get("lineage")
     if isinstance(lineage, dict) and "role" in lineage:
         names["lineage"] = {**lineage, "role": _clean(lineage["role"])}

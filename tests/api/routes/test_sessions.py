@@ -115,6 +115,7 @@ async def test_every_argument_with_a_control_character_is_named(
         ({"agent": "nobody"}, 404, "agent_unknown"),
         ({"agent": "echo", "key": "a:b"}, 422, "invalid_key"),
         ({"agent": "echo", "workspace": "a\0b"}, 422, "config_error"),
+        ({"agent": "echo", "name": "s_1"}, 422, "config_error"),
         ({}, 422, "config_error"),
         ([], 422, "config_error"),
         ("echo", 422, "config_error"),

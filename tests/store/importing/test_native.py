@@ -104,6 +104,13 @@ def with_created(**changes: object) -> list[str]:
     return [header, json.dumps(record) + "\n", *rest]
 
 
+@pytest.mark.parametrize(("name", "made"), [("s_1", "s-1"), (" a/b\u202e", "a-b"), ("-", None)])
+def test_a_name_that_can_be_mistaken_is_imported_as_one_like_it(
+    name: str, made: str | None
+) -> None:
+    assert replayed(read_import("jsonl", with_created(name=name))).name == made
+
+
 def test_control_characters_in_names_of_custom_data_are_imported_as_spaces() -> None:
     session = replayed(read_import("jsonl", with_created(custom={"a\nb": "c\nd"})))
 
