@@ -15,7 +15,7 @@ import click
 from supervisor.core.errors import SupervisorError
 
 from .failures import OK, exit_code_of, hint_of
-from .options import TEXT
+from .options import FILTER
 from .output import Screen
 from .target import all_sessions, find_session
 from .text_format import Cell
@@ -41,7 +41,7 @@ _MAX_NAMED: Final = 5
 def sessions_argument(function: F) -> F:
     """Add the argument of several sessions, and the option `--tag`."""
     function = click.option(
-        "--tag", metavar="TAG", type=TEXT, help="All sessions with this tag that it applies to."
+        "--tag", metavar="TAG", type=FILTER, help="All sessions with this tag that it applies to."
     )(function)
     return click.argument("sessions", metavar="[ID]...", nargs=-1)(function)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
+from supervisor.core.errors import ConfigError
+
 from .text_format import parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -91,6 +93,48 @@ class Text(click.ParamType[str]):
         return str(value)
 
 
+class CheckedText(Text):
+    """A text that a check of the API accepts, so that an invalid one is wrong usage."""
+
+    def __init__(self, check: Callable[[str], object]) -> None:
+        self._check = check
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the text; fail as click does if it is blank or the check refuses it."""
+        text = super().convert(value, param, ctx)
+        try:
+            self._check(text)
+        except ConfigError as error:
+            self.fail(f"{error.args[0]}; {error.hint}", param, ctx)
+        return text
+
+
+def _check_session_name(text: str) -> None:
+    from supervisor.core.validation import check_session_name  # noqa: PLC0415 - only for a name
+
+    check_session_name(text)
+
+
+def _check_line(text: str) -> None:
+    from supervisor.core.validation import check_name  # noqa: PLC0415 - as above
+
+    check_name("the text", text)
+
+
+def _check_filter(text: str) -> None:
+    from supervisor.core.validation import check_filter  # noqa: PLC0415 - as above
+
+    check_filter("the text", text)
+
+
+def _check_cursor(text: str) -> None:
+    from supervisor.handles.arguments import decode_cursor  # noqa: PLC0415 - as above
+
+    decode_cursor(text)
+
+
 class Word(click.ParamType[str]):
     """One of the words of a type of the API, which is imported when a word is checked."""
 
@@ -162,6 +206,14 @@ BADGE = Word(_badges)
 PHASE = Word(_phases)
 
 TEXT = Text()
+
+NAME = CheckedText(_check_session_name)
+
+LINE = CheckedText(_check_line)
+
+FILTER = CheckedText(_check_filter)
+
+CURSOR = CheckedText(_check_cursor)
 
 # More than any session accepts; an endless device must not fill the memory.
 MAX_TEXT_CHARACTERS = 16 * 1024 * 1024

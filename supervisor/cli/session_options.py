@@ -15,7 +15,7 @@ from supervisor.core.limits import Limits
 from supervisor.core.permissions import MODES, RIGHTS, Permissions
 
 from .common_options import chosen_host
-from .options import DURATION, TEXT, Count
+from .options import DURATION, LINE, NAME, TEXT, Count
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,13 +116,13 @@ def session_options(function: F) -> F:
     """Add the options of `create` and `spawn`, besides limits and the workspace."""
     for option in reversed(
         (
-            click.option("--name", metavar="NAME", type=TEXT, help="Name of the session."),
-            click.option("--title", metavar="TITLE", type=TEXT, help="Title of the session."),
+            click.option("--name", metavar="NAME", type=NAME, help="Name of the session."),
+            click.option("--title", metavar="TITLE", type=LINE, help="Title of the session."),
             click.option(
                 "--tag",
                 "tags",
                 metavar="TAG",
-                type=TEXT,
+                type=LINE,
                 multiple=True,
                 help="Tag; may be repeated.",
             ),

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from supervisor.cli.async_runner import run_requests
-from supervisor.cli.options import TEXT, json_option
+from supervisor.cli.options import LINE, NAME, TEXT, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.session_options import limit_options, parse_limits
 from supervisor.cli.target import find_session, open_target
@@ -17,13 +17,13 @@ from supervisor.cli.text_format import Cell
 
 @click.command("set")
 @click.argument("session", metavar="ID")
-@click.option("--name", metavar="NAME", type=TEXT, help="Name of the session.")
-@click.option("--title", metavar="TITLE", type=TEXT, help="Title of the session.")
+@click.option("--name", metavar="NAME", type=NAME, help="Name of the session.")
+@click.option("--title", metavar="TITLE", type=LINE, help="Title of the session.")
 @click.option(
     "--tag",
     "tags",
     metavar="TAG",
-    type=TEXT,
+    type=LINE,
     multiple=True,
     help="Replace the tags; may be repeated.",
 )

@@ -9,7 +9,7 @@ import attrs
 import click
 
 from supervisor.cli.async_runner import run_requests
-from supervisor.cli.options import DURATION, TEXT, json_option, require_text
+from supervisor.cli.options import DURATION, LINE, TEXT, json_option, require_text
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_created
 from supervisor.cli.session_options import (
@@ -86,7 +86,7 @@ async def _default_workspace(sup: Target, agent: str) -> str | None:
 @click.argument("session", metavar="ID")
 @click.argument("agent", metavar="AGENT")
 @click.argument("text", metavar="TEXT")
-@click.option("--role", default="worker", type=TEXT, show_default=True, help="Role of the child.")
+@click.option("--role", default="worker", type=LINE, show_default=True, help="Role of the child.")
 @session_options
 @workspace_option
 @limit_options

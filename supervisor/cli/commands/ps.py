@@ -12,7 +12,7 @@ import click
 import orjson
 
 from supervisor.cli.async_runner import run_reading
-from supervisor.cli.options import BADGE, PHASE, TEXT, Count, json_option, state_option
+from supervisor.cli.options import BADGE, FILTER, PHASE, Count, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.session_table import print_sessions, tree_lines
 from supervisor.cli.target import find_session, open_target
@@ -34,15 +34,15 @@ _WATCH_SECONDS: Final = 2.0
 @click.option("-a", "--all", "with_stopped", is_flag=True, help="Include stopped sessions.")
 @click.option("-q", "--quiet", "ids_only", is_flag=True, help="Print only ids.")
 @click.option("-w", "--watch", "repeats", is_flag=True, help="Repaint the list every 2 seconds.")
-@click.option("--agent", metavar="NAME", type=TEXT, help="Only sessions of this agent.")
+@click.option("--agent", metavar="NAME", type=FILTER, help="Only sessions of this agent.")
 @click.option("--phase", metavar="PHASE", type=PHASE, help="Only sessions in this phase.")
 @click.option("--badge", metavar="BADGE", type=BADGE, help="Only sessions with this badge.")
-@click.option("--tag", metavar="TAG", type=TEXT, help="Only sessions with this tag.")
+@click.option("--tag", metavar="TAG", type=FILTER, help="Only sessions with this tag.")
 @click.option(
-    "--workspace", metavar="PATH", type=TEXT, help="Only sessions that work in this folder."
+    "--workspace", metavar="PATH", type=FILTER, help="Only sessions that work in this folder."
 )
 @click.option(
-    "--text", metavar="TEXT", type=TEXT, help="Only with this text in name, title or key."
+    "--text", metavar="TEXT", type=FILTER, help="Only with this text in name, title or key."
 )
 @click.option(
     "--limit",

@@ -19,7 +19,14 @@ import click
 from supervisor.cli.async_runner import run_async
 from supervisor.cli.daemon_store import find_daemon_store
 from supervisor.cli.failures import report, require_file
-from supervisor.cli.options import Count, input_text, json_option, require_text, state_option
+from supervisor.cli.options import (
+    CURSOR,
+    Count,
+    input_text,
+    json_option,
+    require_text,
+    state_option,
+)
 from supervisor.cli.output import Screen
 from supervisor.cli.safe import safe
 from supervisor.cli.target import find_session, load_configuration, open_target
@@ -42,7 +49,9 @@ if TYPE_CHECKING:
     type=Count(1),
     help="Maximum number of messages.",
 )
-@click.option("--cursor", metavar="NEXT", help="Continue a page; --json prints `next`.")
+@click.option(
+    "--cursor", metavar="NEXT", type=CURSOR, help="Continue a page; --json prints `next`."
+)
 @state_option
 @json_option
 def search(

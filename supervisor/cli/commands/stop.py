@@ -15,7 +15,7 @@ import click
 from supervisor.cli.async_runner import run_async, run_requests
 from supervisor.cli.bulk import AppliesTo, Bulk, confirmed, read_sessions, sessions_argument
 from supervisor.cli.failures import OK
-from supervisor.cli.options import json_option
+from supervisor.cli.options import NAME, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.result_output import show_created
@@ -134,7 +134,7 @@ async def _rm(bulk: Bulk, confirm: Callable[[list[str]], bool] | None) -> int:
 
 @click.command()
 @click.argument("session", metavar="ID")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=NAME)
 @json_option
 def rename(*, session: str, name: str, as_json: bool) -> int:
     """Give a session another name, unless another session of its scope holds that."""
