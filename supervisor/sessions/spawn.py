@@ -13,7 +13,13 @@ import attrs
 
 from supervisor.core import events as ev
 from supervisor.core.creation import SessionSpec, SpawnInput, SpawnRequest
-from supervisor.core.errors import ConfigError, SpawnRefused, SupervisorError
+from supervisor.core.errors import (
+    AgentUnknown,
+    ConfigError,
+    NameTaken,
+    SpawnRefused,
+    SupervisorError,
+)
 from supervisor.core.ids import InputId, SessionId
 from supervisor.core.limits import Lineage
 from supervisor.core.state import SessionState
@@ -79,7 +85,15 @@ class Spawner:
         """
         services = self._services
         services.refuse_if_shutting_down()
-        self._lifecycle.refuse_unknown_agent(request.spec.agent)
+        try:
+            self._lifecycle.refuse_unknown_agent(request.spec.agent)
+        except AgentUnknown as problem:
+            if request.turn is not None:  # a user has the error and needs no record
+                refusal = SpawnRefused(problem.args[0], hint=problem.hint, limit="agent")
+                await services.detached_tasks.run_detached(
+                    self._record_refusal, parent_id, request, refusal
+                )
+            raise
         if idempotency is None:
             return await services.detached_tasks.run_detached(
                 self._spawn, parent_id, request, None, inside
@@ -123,6 +137,12 @@ class Spawner:
         except SpawnRefused as refusal:
             self._admission.release(child_id)
             await self._record_refusal(parent_id, request, refusal)
+            raise
+        except NameTaken as problem:
+            self._admission.release(child_id)
+            if request.turn is not None:  # as above
+                refusal = SpawnRefused(problem.args[0], hint=problem.hint, limit="name")
+                await self._record_refusal(parent_id, request, refusal)
             raise
         except Exception:
             # Not on cancellation, which happens when the supervisor closes: then the child may be

@@ -10,8 +10,10 @@ import trio
 import supervisor
 from actors.testing import settle
 from supervisor import (
+    AgentUnknown,
     InputRefused,
     Limits,
+    NameTaken,
     PermissionDenied,
     PythonAgent,
     Session,
@@ -35,6 +37,32 @@ async def test_an_agent_waits_for_the_result_of_its_child(
 
     result = await waiting.wait()
     assert (result.text, result.outcome) == ("the answer", "completed")
+
+
+async def test_every_refusal_of_a_child_of_an_agent_needs_attention(
+    session: Session, run: AgentRun, child_agent: FakeAgent
+) -> None:
+    await run.do(run.turn.spawn("child-agent", "x", name="taken"))
+    spawns = (
+        ("nobody", {}, AgentUnknown),
+        ("nobody", {}, AgentUnknown),
+        ("child-agent", {"name": "taken"}, NameTaken),
+        ("child-agent", {"answers_for_children": True}, SpawnRefused),
+    )
+    for agent, options, kind in spawns:
+        with pytest.raises(kind):
+            await run.do(run.turn.spawn(agent, "x", **options))
+
+    refused = [record.body["limit"] for record in await records(session, "spawn_refused")]
+    assert refused == ["agent", "name", "permissions"]
+    assert [one.kind for one in (await session.info()).attention] == ["refused_spawn"]
+
+
+async def test_a_user_gets_the_error_of_an_unknown_agent_without_a_record(session: Session) -> None:
+    with pytest.raises(AgentUnknown):
+        await session.spawn("nobody", "x")
+
+    assert await records(session, "spawn_refused") == []
 
 
 async def test_a_result_can_be_waited_for_twice_and_late(
