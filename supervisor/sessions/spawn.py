@@ -140,9 +140,9 @@ class Spawner:
             raise
         except NameTaken as problem:
             self._admission.release(child_id)
-            if request.turn is not None:  # as above
-                refusal = SpawnRefused(problem.args[0], hint=problem.hint, limit="name")
-                await self._record_refusal(parent_id, request, refusal)
+            if request.turn is not None:  # a user has the error
+                taken = SpawnRefused(problem.args[0], hint=problem.hint, limit="name")
+                await self._record_refusal(parent_id, request, taken)
             raise
         except Exception:
             # Not on cancellation, which happens when the supervisor closes: then the child may be

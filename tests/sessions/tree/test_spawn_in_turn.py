@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -43,7 +44,7 @@ async def test_every_refusal_of_a_child_of_an_agent_needs_attention(
     session: Session, run: AgentRun, child_agent: FakeAgent
 ) -> None:
     await run.do(run.turn.spawn("child-agent", "x", name="taken"))
-    spawns = (
+    spawns: tuple[tuple[str, dict[str, Any], type[Exception]], ...] = (
         ("nobody", {}, AgentUnknown),
         ("nobody", {}, AgentUnknown),
         ("child-agent", {"name": "taken"}, NameTaken),
