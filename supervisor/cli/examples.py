@@ -42,7 +42,8 @@ EXAMPLES: Final = {
     ),
     "new": (
         'understudy new claude --name builder -m "Make the tests pass"',
-        "understudy new claude --workspace ~/project --mode approve_all --turns 20 --wall 2h",
+        "understudy new claude --workspace ~/project --turns 20 --wall 2h",
+        "understudy new claude --mode approve_all --limit max_children=3",
         "understudy new echo --key echo:mail:anna --tag post",
     ),
     "send": (
@@ -70,7 +71,7 @@ EXAMPLES: Final = {
     "stop": (
         "understudy stop builder --after-turn",
         "understudy stop --tag nightly",
-        "understudy ps --agent claude --json | jq -r '.items[].id' | understudy stop -",
+        "understudy ps -q --agent claude | understudy stop -",
     ),
     "resume": ("understudy resume builder", "understudy resume --tag nightly"),
     "archive": ("understudy archive builder", "understudy archive builder --undo"),

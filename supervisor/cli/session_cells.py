@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from supervisor.core.info import need_of
+from supervisor.core.text import one_line
 
 from .text_format import BADGE_STYLES, Cell, badge_cell
 from .wait_words import wait_words
@@ -76,6 +77,11 @@ def state_cell(info: Info, need: Need | None = None) -> Cell:
 def name_cell(info: Info, short_id: str) -> Cell:
     """Return a word that names the session in a command: its name, its key, or its short id."""
     return Cell(info.name, "bold") if info.name is not None else Cell(info.key or short_id, "dim")
+
+
+def named_id(session_id: str, name: str | None) -> str:
+    """Return the id behind the name, if there is one: `builder (s_4f9k2x81bz0c)`."""
+    return session_id if name is None else f"{one_line(name)} ({session_id})"
 
 
 def about_cell(info: Info) -> Cell:

@@ -61,13 +61,12 @@ def test_ps_notes_that_there_are_more_sessions(call: Caller, kept: Kept) -> None
 
 
 def test_the_next_of_a_cut_list_continues_it(call: Caller, kept: Kept) -> None:
-    pages, cursor = [], []
-    for _ in range(3):
-        page = call("ps", "--limit", 1, *cursor, "--state", kept.path, "--json").json
-        pages += [info["id"] for info in page["items"]]
-        cursor = ["--cursor", page["next"]]
+    listed = ("ps", "--limit", 2, "--state", kept.path)
+    first = call(*listed, "--json").json
+    second = call(*listed, "--cursor", first["next"], "--json").json
 
-    assert (pages, page["next"]) == ([kept.child, kept.parent, kept.anna], None)
+    found = [info["id"] for page in (first, second) for info in page["items"]]
+    assert (found, second["next"]) == ([kept.child, kept.parent, kept.anna], None)
     assert call("ps", "--cursor", "x", "--state", kept.path).code == 2
 
 
@@ -101,9 +100,13 @@ def test_show_prints_the_session_fields(call: Caller, kept: Kept) -> None:
     shown = call("show", kept.over, "--state", kept.path).out
 
     assert f"id         {kept.over}\n" in shown
-    assert "stopped    user_cancelled\n" in shown
+    assert "stopped    by a user (user_cancelled)\n" in shown
     assert "last turn  completed (" in shown
     assert call("show", kept.over, "--state", kept.path, "--json").json["turns"] == 1
+
+
+def test_show_prints_the_name_of_the_parent_beside_its_id(call: Caller, kept: Kept) -> None:
+    assert f"below      parent ({kept.parent})" in call("show", "child", "--state", kept.path).out
 
 
 def test_show_transcript_prints_the_messages(call: Caller, kept: Kept) -> None:

@@ -187,4 +187,4 @@ def test_the_tutorial_can_be_followed_with_the_scripted_agent(
 
     assert [text.split()[0] for text in said[:3]] == ["started", "queued", "staged"]
     assert "say in French" in said[3]
-    assert "1 stopped in" in call("interrupt", "builder", "--reason", "that was plenty").out
+    assert "interrupted in" in call("interrupt", "builder", "--reason", "that was plenty").out

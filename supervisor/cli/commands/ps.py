@@ -58,9 +58,7 @@ _WATCH_SECONDS: Final = 2.0
     type=Count(1),
     help="Maximum number of sessions.",
 )
-@click.option(
-    "--cursor", metavar="NEXT", type=TEXT, help="Go on behind a list, with its `next` of --json."
-)
+@click.option("--cursor", metavar="NEXT", type=TEXT, help="Continue a list; --json prints `next`.")
 @json_option
 def ps(
     *,
