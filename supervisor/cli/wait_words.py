@@ -16,7 +16,7 @@ _WAITS: Final[Mapping[str, str]] = {
     "child": "a child",
     "turn_slot": "a turn slot, all are taken",
     "child_slot": "a child slot of its parent, all are taken",
-    "zombie": "the task of an ended turn (a zombie)",
+    "zombie": "the task of an ended turn, a zombie",
     "hook": "a hook",
     "process": "its agent process, which is stopped or gone",
     "start": "the start of its agent",

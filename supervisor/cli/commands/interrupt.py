@@ -127,8 +127,8 @@ def _show(
         elif replacement is not None:
             screen.note(f"The text was not sent; use `understudy send {session} TEXT`.")
         return
-    took = format_duration(report.seconds)
-    screen.line(f"{_outcome_words(report)} in {took}{_step_words(report)}")
+    took = f"{'in' if report.stopped else 'after'} {format_duration(report.seconds)}"
+    screen.line(f"{_outcome_words(report)} {took}{_step_words(report)}")
     if report.unreachable:
         screen.note(_unreachable_note(session, scope))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from supervisor.core.creation import Message
     from supervisor.core.info import Info
     from supervisor.handles.session import Session
-    from supervisor.handles.shapes import Waits, Why
+    from supervisor.handles.shapes import Waits
 
-# Sessions of a chain whose names are asked for.
+# Sessions beside the one that is shown whose names are asked for.
 _MAX_NAMED: Final = 20
 
 
@@ -59,7 +59,7 @@ async def _show(screen: Screen, state: str | None, session: str, *, transcript: 
         found = await find_session(sup, session)
         info = await found.info()
         said = await found.transcript() if transcript else None
-        names = {} if screen.as_json else await _names_around(sup, info)
+        names = {} if screen.as_json else await _read_names(sup, _around(info))
         if state is None and screen.is_terminal and not screen.as_json:
             await _mark_seen(found, info)
     if screen.as_json:
@@ -77,11 +77,8 @@ async def _mark_seen(session: Session, info: Info) -> None:
             await session.seen(info.last_seq)
 
 
-async def _names_around(sup: Target, info: Info) -> dict[str, str | None]:
-    """Return the names of the parent and the first children."""
-    around = info.children[:_MAX_NAMED] if info.parent is None else (info.parent, *info.children)
-    found = [await sup.resolve(one, "session") for one in around[:_MAX_NAMED]]
-    return {match.id: match.name for page in found for match in page.items}
+def _around(info: Info) -> tuple[str, ...]:
+    return info.children if info.parent is None else (info.parent, *info.children)
 
 
 def show_info(
@@ -213,33 +210,30 @@ def why(*, session: str, as_json: bool) -> int:
 async def _why(screen: Screen, session: str) -> None:
     async with open_target(screen, access="read") as sup:
         answer = await (await find_session(sup, session)).why()
-        named = [] if screen.as_json else [await _named(sup, one) for one in _sessions_of(answer)]
+        chain = [] if screen.as_json else [waits.session_id for waits in answer.chain]
+        names = await _read_names(sup, chain)
     if screen.as_json:
         screen.data(answer)
         return
-    names = dict(named)
     for waits in answer.chain:
+        name = names.get(waits.session_id)
+        shown_id = "" if name is None else f"{waits.session_id}, "
         screen.line(
-            Cell(names.get(waits.session_id, waits.session_id), "bold"),
-            f" ({waits.agent}, {waits.badge}) {_wait_text(waits)}",
+            Cell(name or waits.session_id, "bold"),
+            f" ({shown_id}{waits.agent}, {waits.badge}) {_wait_text(waits)}",
             Cell(f", for {format_duration(waits.seconds)}", "dim"),
         )
         if waits.waits_for == "zombie":
             screen.note(zombie_hint(session))
     if answer.cycle:
-        circle = " -> ".join(names.get(one, one) for one in (*answer.cycle, answer.cycle[0]))
+        circle = " -> ".join(names.get(one) or one for one in (*answer.cycle, answer.cycle[0]))
         screen.line(Cell(f"They wait for each other: {circle}", "red"))
 
 
-def _sessions_of(answer: Why) -> list[str]:
-    """Return the sessions whose names are shown: those of a long chain would take long."""
-    return [waits.session_id for waits in answer.chain[:_MAX_NAMED]]
-
-
-async def _named(sup: Target, session_id: str) -> tuple[str, str]:
-    """Return the id, and the id with the name; only the id if the session is gone."""
-    found = (await sup.resolve(session_id, "session")).items
-    return session_id, named_id(session_id, found[0].name if found else None)
+async def _read_names(sup: Target, session_ids: Sequence[str]) -> dict[str, str | None]:
+    """Return the names of the first of the sessions."""
+    found = [await sup.resolve(one, "session") for one in session_ids[:_MAX_NAMED]]
+    return {match.id: match.name for page in found for match in page.items}
 
 
 def _wait_text(waits: Waits) -> str:

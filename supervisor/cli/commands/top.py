@@ -12,6 +12,7 @@ from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.session_table import print_sessions, print_tree
 from supervisor.cli.target import open_target
+from supervisor.cli.text_format import counted
 
 from .ps import WantedSessions, list_sessions
 
@@ -66,10 +67,14 @@ async def _print_once(screen: Screen) -> None:
     if screen.as_json:
         screen.data({"stats": stats, "tree": roots})
         return
-    screen.line(f"{stats.live} of {stats.sessions} sessions live, {stats.running_turns} turns run.")
+    screen.line(
+        f"{stats.live} of {stats.sessions} sessions live, {stats.running_turns} with a turn."
+    )
     print_sessions(screen, found)
     if roots:
         screen.line()
         print_tree(screen, roots)
     if stats.permissions:
-        screen.note(f"{stats.permissions} pending requests; `understudy inbox` lists them.")
+        screen.note(
+            f"{counted(stats.permissions, 'pending request')}; `understudy inbox` lists them."
+        )
