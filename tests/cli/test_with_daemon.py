@@ -41,8 +41,9 @@ def test_a_session_continues_between_commands(call: Caller, daemon: subprocess.P
     assert "agent_text" in call("log", "bob", "--records").out
     assert call("search", "hello", "--json").json["items"]
     assert "bob" in call("tree").out
-    assert call("top").out.endswith(f"{call('ps').out}\n{call('tree').out}")
-    assert "1 of 1 sessions live" in call("top").out
+    printed = call("top").out
+    assert "1 of 1 sessions live, 0 running turns.\nNAME" in printed
+    assert printed.endswith(f"\n\n{call('tree').out}")
     assert call("export", "bob").out.count("hello") > 1
     assert call("show", "nobody").code == 3
     assert call("rm", made, "--json").json == {"session_id": made, "deleted": True}

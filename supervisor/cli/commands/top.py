@@ -67,14 +67,12 @@ async def _print_once(screen: Screen) -> None:
     if screen.as_json:
         screen.data({"stats": stats, "tree": roots})
         return
-    screen.line(
-        f"{stats.live} of {stats.sessions} sessions live, {stats.running_turns} with a turn."
-    )
+    running = counted(stats.running_turns, "running turn")
+    screen.line(f"{stats.live} of {stats.sessions} sessions live, {running}.")
     print_sessions(screen, found)
     if roots:
         screen.line()
         print_tree(screen, roots)
     if stats.permissions:
-        screen.note(
-            f"{counted(stats.permissions, 'pending request')}; `understudy inbox` lists them."
-        )
+        pending = counted(stats.permissions, "pending request")
+        screen.note(f"{pending}; `understudy inbox` lists them.")
