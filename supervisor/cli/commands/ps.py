@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 import time
@@ -194,11 +193,15 @@ def _place(info: Info) -> ListPlace:
 
 
 def _encode_place(info: Info) -> str:
+    import base64  # noqa: PLC0415 - only for a list that is cut
+
     return base64.urlsafe_b64encode(orjson.dumps(_place(info))).decode()
 
 
 def _decode_place(cursor: str) -> ListPlace:
     """Return the place that a cursor stands for; raise click's `UsageError` if there is none."""
+    import base64  # noqa: PLC0415 - only for a list that goes on
+
     try:
         need, active, session_id = orjson.loads(base64.urlsafe_b64decode(cursor))
         return int(need), float(active), str(session_id)
