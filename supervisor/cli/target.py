@@ -7,7 +7,7 @@ found by its id, a part of its id, its name, its key or a path of names; other i
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
@@ -72,12 +72,18 @@ Access: TypeAlias = Literal["read", "keep", "live"]
 
 @asynccontextmanager
 async def open_target(
-    screen: Screen, *, state: str | None = None, access: Access = "live", start: bool = False
+    screen: Screen,
+    *,
+    state: str | None = None,
+    access: Access = "live",
+    start: bool = False,
+    before_start: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Target]:
     """Open the file `state`, or connect to the daemon if `state` is None.
 
-    Without a daemon, `start` starts one, and `access="read"` reads its store. Raise `NoDaemon` if
-    neither is possible, and the errors of `reach_daemon`, `connect` and `open`.
+    Without a daemon, `start` starts one, and `access="read"` reads its store; `before_start` may
+    raise an error that the daemon would answer with, so that none is started for it. Raise
+    `NoDaemon` if neither is possible, and the errors of `reach_daemon`, `connect` and `open`.
     """
     async with AsyncExitStack() as held:
         if state is not None:
@@ -92,7 +98,7 @@ async def open_target(
         try:
             sup = await held.enter_async_context(_connected(access))
         except NoDaemon as error:
-            if start and _start(screen):
+            if start and _start(screen, before_start):
                 sup = await held.enter_async_context(_connected(access))
             elif access == "read":
                 sup = await held.enter_async_context(_open_daemon_store(screen, error))
@@ -170,9 +176,10 @@ async def _open_file(screen: Screen, state: str, access: Access) -> AsyncIterato
         yield sup
 
 
-def _start(screen: Screen) -> bool:
+def _start(screen: Screen, before_start: Callable[[], None]) -> bool:
     from .daemon_start import start_if_allowed  # noqa: PLC0415 - rarely needed
 
+    before_start()
     with interrupted_by_signals():
         return start_if_allowed(screen)
 
