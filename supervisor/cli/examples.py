@@ -61,7 +61,7 @@ EXAMPLES: Final = {
     "inputs": (
         "understudy inputs builder",
         'understudy inputs builder --edit in_4f9k "Say it in French"',
-        "understudy inputs builder --move in_4f9k 0",
+        "understudy inputs builder --move 2 1",
     ),
     "answer": (
         "understudy answer builder yes",

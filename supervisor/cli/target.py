@@ -7,6 +7,7 @@ found by its id, a part of its id, its name, its key or a path of names; other i
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -243,13 +244,22 @@ async def find_session(sup: Target, text: str) -> Session:
     return sup.session((await _find(sup, "session", text, None)).id)
 
 
-async def find_id(sup: Target, kind: IdKind, text: str, *, session: Session | None = None) -> str:
+async def find_id(
+    sup: Target,
+    kind: IdKind,
+    text: str,
+    *,
+    session: Session | None = None,
+    typed: str | None = None,
+) -> str:
     """Return the id of the kind that the text stands for, in the session if one is given.
+
+    `typed` is how the user named the session; errors name it so.
 
     Raise `SessionNotFound`, `PermissionNotFound` or `IdNotFound` if there is none, and
     `AmbiguousId` if there are several.
     """
-    return (await _find(sup, kind, text, session)).id
+    return (await _find(sup, kind, text, session, typed)).id
 
 
 async def find_exact_session(sup: Target, text: str) -> Session:
@@ -263,17 +273,20 @@ async def find_exact_session(sup: Target, text: str) -> Session:
     return sup.session(match.id)
 
 
-async def _find(sup: Target, kind: IdKind, text: str, session: Session | None) -> Match:
+async def _find(
+    sup: Target, kind: IdKind, text: str, session: Session | None, typed: str | None = None
+) -> Match:
+    shown = typed if typed is not None or session is None else session.id
     if not text.strip():
-        raise _not_found(kind, text, session)
+        raise _not_found(kind, text, shown)
     inside = None if session is None else session.id
     found = (await sup.resolve(text, kind, session=inside)).items
     if not found:
-        raise _not_found(kind, text, session)
+        raise _not_found(kind, text, shown)
     return found[0]
 
 
-def _not_found(kind: IdKind, text: str, session: Session | None) -> SupervisorError:
+def _not_found(kind: IdKind, text: str, session: str | None) -> SupervisorError:
     """Return the error for a text that stands for no id of the kind."""
     if kind == "session":
         return SessionNotFound(
@@ -283,8 +296,8 @@ def _not_found(kind: IdKind, text: str, session: Session | None) -> SupervisorEr
         return PermissionNotFound(
             f"no pending request matches {short_repr(text)}", hint="`understudy inbox` lists them"
         )
-    where = "" if session is None else f" of session {session.id}"
-    shown = "ID" if session is None else session.id
+    where = "" if session is None else f" of session {session}"
+    shown = "ID" if session is None else shlex.quote(session)
     command = f"understudy {'inputs' if kind == 'input' else 'log'} {shown}"
     return IdNotFound(
         f"no {kind}{where} matches {short_repr(text)}", hint=f"`{command}` lists them"
