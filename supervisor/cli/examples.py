@@ -79,7 +79,7 @@ EXAMPLES: Final = {
         'understudy set builder --title "The API" --tag nightly',
         "understudy set builder --turns 50 --cost 5 --limit tokens=none",
     ),
-    "rules": ("understudy rules ls builder", "understudy rules rm builder req_4f9k2x81bz0c"),
+    "rules": ("understudy rules ls builder", "understudy rules rm builder bash"),
     "usage": (
         "understudy usage",
         "understudy usage builder --by agent",

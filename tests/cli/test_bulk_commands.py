@@ -93,7 +93,10 @@ def test_rules_are_listed_and_removed(call: Caller, monkeypatch: pytest.MonkeyPa
     assert (found["tool"], found["decision"]) == ("rm", "allow_always")
     assert "allow_always" in call("rules", "ls", "bob").out
     unknown = call("rules", "rm", "bob", "req_nothing")
-    assert (unknown.code, "`understudy rules ls ID` lists them" in unknown.err) == (3, True)
+    assert (unknown.code, "`understudy rules ls bob` lists them" in unknown.err) == (3, True)
+    removed = call("rules", "rm", "bob", "rm", "--json").json
+    assert removed == {"rule_id": rule[-1], "tool": "rm", "removed": True}
+    assert call("rules", "rm", "bob", "rm").out == "rm  allow_always removed\n"
 
 
 def test_set_changes_what_is_given(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
