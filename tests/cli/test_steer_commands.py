@@ -122,6 +122,16 @@ def test_an_input_for_a_busy_session_is_queued(call: Caller, daemon: Daemon) -> 
     assert call("send", "bob", "hello", "--when-busy", "reject").code == 1
 
 
+def test_an_input_for_a_stopped_session_says_that_it_resumes_it(
+    call: Caller, daemon: Daemon
+) -> None:
+    daemon(stopped)
+
+    assert call("send", "bob", "hello").err == "bob was stopped; this input resumes it.\n"
+    refused = call("send", "bob", "hello", "--if-stopped", "reject")
+    assert (refused.code, "resumes it" in refused.err) == (1, False)
+
+
 def test_an_input_above_the_queue_cap_is_refused(call: Caller, daemon: Daemon) -> None:
     daemon(full)
 

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     type=click.Choice(["queue", "steer", "interrupt", "reject"]),
     help="What happens while a turn runs.",
 )
+@click.option(
+    "--if-stopped",
+    default="resume",
+    show_default=True,
+    type=click.Choice(["resume", "reject"]),
+    help="What happens if the session is stopped.",
+)
 @click.option("--ttl", "ttl_seconds", metavar="TIME", type=DURATION, help="Expires after: 10m.")
 @click.option(
     "--key",
@@ -50,7 +57,10 @@ def send(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - click's options
 ) -> int:
-    """Send an input to a session; without TEXT, or with -, it is read from standard input."""
+    """Send an input to a session; without TEXT, or with -, it is read from standard input.
+
+    A stopped session is resumed for it, unless --if-stopped says reject.
+    """
     screen = Screen(as_json=as_json)
     text = input_text(words)
     work = partial(_send, screen, session, text, options, wait=wait)
@@ -63,7 +73,10 @@ async def _send(
 ) -> int:
     async with open_target(screen, start=True) as sup:
         found = await find_session(sup, session)
+        info = await found.info()
         receipt = await found.send(text, **options)
+        if info.phase == "stopped":
+            screen.note(f"{info.name or info.id} was stopped; this input resumes it.")
         if not wait:
             show_receipt(screen, receipt)
             return OK
