@@ -87,7 +87,7 @@ EXAMPLES: Final = {
     ),
     "wait": (
         "understudy wait builder --timeout 10m",
-        "understudy wait --any --for attention",
+        "understudy wait --any --for attention --new",
         "understudy wait reader writer --for stopped",
     ),
     "fork": ("understudy fork builder --at-turn turn_4f9k2x81bz0c",),

@@ -35,7 +35,9 @@ for found in "${COMPREPLY[@]}"; do
 done
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+BASH = shutil.which("bash")
+
+pytestmark = pytest.mark.skipif(BASH is None, reason="bash is not installed")
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def folder(call: Caller, tmp_path: Path) -> Path:
 def complete(folder: Path, typed: str, quote: str, program: str = COMPLETE) -> list[str]:
     """Return what bash reads for each completion of a word: how many words, and the words."""
     done = subprocess.run(
-        ["bash", "--norc", "-c", program, "bash", typed, quote],
+        [BASH or "bash", "--norc", "-c", program, "bash", typed, quote],
         capture_output=True,
         text=True,
         check=True,
