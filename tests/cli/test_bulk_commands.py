@@ -227,6 +227,17 @@ def test_usage_reads_a_store_file(call: Caller, kept: Kept) -> None:
     assert {one["name"]: one["turns"] for one in found} == {"echo": 3, "scripted": 1}
 
 
+def test_each_way_to_list_usage_has_the_time_of_turns(call: Caller, kept: Kept) -> None:
+    def seconds(by: str) -> list[float]:
+        found = call("usage", "--by", by, "--state", kept.path, "--json").json["items"]
+        return [one["wall_seconds"] for one in found]
+
+    assert len(seconds("session")) == 4
+    for by in ("session", "agent", "tree"):
+        assert all(seconds(by))
+        assert sum(seconds(by)) == pytest.approx(sum(seconds("day")))
+
+
 def test_several_requests_of_one_session_are_not_guessed(
     call: Caller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
