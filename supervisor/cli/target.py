@@ -159,7 +159,7 @@ async def _connection(place: DaemonPlace) -> AsyncIterator[Target]:
 
 def _no_daemon_hint(access: Access) -> str:
     if access == "live":
-        return "start it with `understudy serve --detach`; `understudy run` and `chat` need none"
+        return "start it with `understudy serve --detach`"
     return "start it with `understudy serve --detach`, or name a file of sessions with --state PATH"
 
 

@@ -315,6 +315,16 @@ def test_rm_refuses_a_part_of_an_id(
     assert "write the whole id or the name" in refused.err
 
 
+def test_attach_in_a_pipe_names_the_session_before_the_terminal(
+    call: Caller, daemon: Daemon
+) -> None:
+    daemon(idle)
+
+    assert call("attach", "nobody").code == 3
+    refused = call("attach", "bob")
+    assert (refused.code, "`understudy watch bob` prints" in refused.err) == (2, True)
+
+
 def test_why_explains_the_wait_of_a_session(call: Caller, daemon: Daemon) -> None:
     daemon(busy)
 
