@@ -62,7 +62,7 @@ EXAMPLES: Final = {
     "inputs": (
         "understudy inputs builder",
         'understudy inputs builder --edit in_4f9k "Say it in French"',
-        "understudy inputs builder --move in_4f9k 0",
+        "understudy inputs builder --move 2 1",
     ),
     "answer": (
         "understudy answer builder yes",
@@ -80,7 +80,7 @@ EXAMPLES: Final = {
         'understudy set builder --title "The API" --tag nightly',
         "understudy set builder --turns 50 --cost 5 --limit tokens=none",
     ),
-    "rules": ("understudy rules ls builder", "understudy rules rm builder req_4f9k2x81bz0c"),
+    "rules": ("understudy rules ls builder", "understudy rules rm builder bash"),
     "usage": (
         "understudy usage",
         "understudy usage builder --by agent",
@@ -88,7 +88,7 @@ EXAMPLES: Final = {
     ),
     "wait": (
         "understudy wait builder --timeout 10m",
-        "understudy wait --any --for attention",
+        "understudy wait --any --for attention --new",
         "understudy wait reader writer --for stopped",
     ),
     "fork": ("understudy fork builder --at-turn turn_4f9k2x81bz0c",),

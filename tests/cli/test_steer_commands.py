@@ -118,8 +118,18 @@ def test_send_wait_reports_the_reason_for_a_missing_result(call: Caller, daemon:
 def test_an_input_for_a_busy_session_is_queued(call: Caller, daemon: Daemon) -> None:
     daemon(busy)
 
-    assert call("send", "bob", "hello").out.startswith("queued at place 0  in_")
+    assert call("send", "bob", "hello").out.startswith("queued at place 1  in_")
     assert call("send", "bob", "hello", "--when-busy", "reject").code == 1
+
+
+def test_an_input_for_a_stopped_session_says_that_it_resumes_it(
+    call: Caller, daemon: Daemon
+) -> None:
+    daemon(stopped)
+
+    assert call("send", "bob", "hello").err == "bob was stopped; this input resumes it.\n"
+    refused = call("send", "bob", "hello", "--if-stopped", "reject")
+    assert (refused.code, "resumes it" in refused.err) == (1, False)
 
 
 def test_an_input_above_the_queue_cap_is_refused(call: Caller, daemon: Daemon) -> None:
@@ -232,7 +242,23 @@ def test_queued_inputs_are_listed_edited_moved_and_cancelled(call: Caller, daemo
 
     # Each call finds another supervisor, in which nothing was changed yet.
     assert "say one" in call("inputs", "bob").out
-    assert call("inputs", "bob", "--cancel", "nothing").code == 3
+    unknown = call("inputs", "bob", "--cancel", "nothing")
+    assert (unknown.code, "`understudy inputs bob` lists them" in unknown.err) == (3, True)
+
+
+def test_places_of_queued_inputs_count_from_1(call: Caller, daemon: Daemon) -> None:
+    daemon(full)
+
+    def places(*change: str) -> list[tuple[str, str]]:
+        _, *rows = call("inputs", "bob", *change).out.splitlines()
+        return [(row.split()[0], row[row.index("say") :]) for row in rows]
+
+    assert places() == [("1", "say one"), ("2", "say two")]
+    assert places("--move", "2", "1") == [("1", "say two"), ("2", "say one")]
+    assert places("--cancel", "1") == [("1", "say two")]
+    assert places("--edit", "2", "say three")[1] == ("2", "say three")
+    assert call("inputs", "bob", "--move", "2", "0").code == 2
+    assert call("inputs", "bob", "--cancel", "3").code == 3
 
 
 def test_permission_requests_are_listed_and_answered(call: Caller, daemon: Daemon) -> None:
@@ -288,6 +314,16 @@ def test_rm_refuses_a_part_of_an_id(
     refused = call("rm", "10same")
     assert refused.code == 3
     assert "write the whole id or the name" in refused.err
+
+
+def test_attach_in_a_pipe_names_the_session_before_the_terminal(
+    call: Caller, daemon: Daemon
+) -> None:
+    daemon(idle)
+
+    assert call("attach", "nobody").code == 3
+    refused = call("attach", "bob")
+    assert (refused.code, "`understudy watch bob` prints" in refused.err) == (2, True)
 
 
 def test_why_explains_the_wait_of_a_session(call: Caller, daemon: Daemon) -> None:
