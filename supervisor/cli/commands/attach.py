@@ -27,9 +27,10 @@ def attach(*, session: str, as_json: bool) -> int:
     """Sit down at a session: its transcript, live, with a line of input below it.
 
     Enter sends the text, which starts a turn or waits in the queue. Tab changes the mode: steer the
-    running turn, or interrupt it. Permission requests are answered by keys. Ctrl-C interrupts the
-    running turn, Ctrl-C twice leaves; the session goes on. F1 shows all keys. If the daemon stops,
-    the screen waits until it is back. With --json, print records as `understudy watch ID` does.
+    running turn, or interrupt it. Esc moves to a permission request, where letters answer it.
+    Ctrl-C interrupts the running turn, Ctrl-C twice leaves, and so does Ctrl-D; the session goes
+    on. F1 shows all keys. If the daemon stops, the screen waits until it is back. With --json,
+    print records as `understudy watch ID` does.
     """
     screen = Screen(as_json=as_json)
     if as_json:

@@ -1,6 +1,6 @@
 """`AttachScreen`: sit down at one session: its transcript, its requests, and a line of input.
 
-Rule 1: the input keeps the focus, unless a request opens while it is empty. Escape moves the focus.
+Rule 1: the input keeps the focus: only Escape moves it to a request, where letters answer.
 Rule 2: the first Ctrl-C interrupts the running turn, a second one within seconds leaves.
 Rule 3: records are marked as seen when their end of the transcript is on a terminal with the focus.
 """
@@ -27,7 +27,7 @@ from .attach_feed import AttachFeed
 from .attach_help import HELP
 from .attach_words import mode_cells, receipt_text, report_text, status_cells
 from .input_line import InputLine
-from .request_panel import RequestPanel
+from .request_panel import DECISION_KEYS, RequestPanel
 from .text_dialog import TextDialog
 from .transcript_view import TranscriptView
 
@@ -71,6 +71,10 @@ class AttachScreen(Screen[None]):
         Binding("ctrl+end", "scroll_transcript('end')", show=False, priority=True),
         Binding("ctrl+o", "toggle_thoughts", show=False, priority=True),
         Binding("f1", "help", show=False, priority=True),
+        *(
+            Binding(f"alt+{key}", f"decide('{key}')", show=False, priority=True)
+            for key in DECISION_KEYS
+        ),
     ]
 
     def __init__(
@@ -148,11 +152,8 @@ class AttachScreen(Screen[None]):
     def _show_request(self) -> None:
         requests = self.transcript.model.requests
         waiting = list(requests.values())
-        was_open = self.panel.request is not None
-        self.panel.show(waiting[0] if waiting else None, more=len(waiting) - 1)
-        if waiting and not was_open and not self.input.text:
-            self.panel.focus()
-        elif not waiting and was_open:
+        # A key that was meant for one request must not answer the next.
+        if self.panel.show(waiting[0] if waiting else None, more=max(0, len(waiting) - 1)):
             self.input.focus()
 
     def _request_info(self) -> None:
@@ -284,7 +285,8 @@ class AttachScreen(Screen[None]):
     # Requests -----------------------------------------------------------------------------
 
     def on_request_panel_decided(self, message: RequestPanel.Decided) -> None:
-        """Answer the request."""
+        """Answer the request; what is typed next is a text again."""
+        self.input.focus()
         self.run_worker(self._answer(message), group="input")
 
     async def on_request_panel_typed(self, message: RequestPanel.Typed) -> None:
@@ -339,9 +341,16 @@ class AttachScreen(Screen[None]):
         if self.panel.request is None:
             self.input.focus()
             self.transcript.follow_end()
+        elif self.panel.is_confirming:
+            self.panel.cancel_confirmation()
         elif self.panel.has_focus:
             self.input.focus()
         else:
+            self.panel.focus()
+
+    def action_decide(self, key: str) -> None:
+        """Answer the request that is shown, whatever has the focus; a lasting answer asks first."""
+        if self.panel.decide(key) and self.panel.is_confirming:
             self.panel.focus()
 
     def action_scroll_transcript(self, how: str) -> None:

@@ -114,9 +114,12 @@ class InputLine(TextArea):
         self.mode = MODES[(MODES.index(self.mode) + by) % len(MODES)]
         self.post_message(self.ModeChanged())
 
-    async def take_key(self, event: events.Key) -> None:
-        """Handle a key that arrived at another widget."""
-        await self._on_key(event)
+    async def take_key(self, event: events.Key | events.Paste) -> None:
+        """Handle a key or a pasted text that arrived at another widget."""
+        if isinstance(event, events.Paste):
+            await self._on_paste(event)
+        else:
+            await self._on_key(event)
 
     async def _on_key(self, event: events.Key) -> None:
         # Textual runs an action after the event has bubbled up; by then a later key of the same

@@ -70,37 +70,81 @@ def test_enter_queues_steers_or_interrupts_by_the_visible_mode() -> None:
     run(test)
 
 
-def test_a_request_is_shown_in_full_and_answered_by_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+ALL_KEYS = "y allow once · a allow always · n reject once · d reject always"
+
+
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_a_sentence_never_answers_a_request() -> None:
     async def test() -> None:
         async with attached() as user:
-            monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 3600.0)
-            await user.type("ask rm", "enter")
-            await user.see("y allow once · a allow always · n reject once · d reject always")
-            await user.pilot.press("n")  # of a text that is typed when the request opens
-            await user.until(lambda: user.screen.input.text == "n")
+            await user.type("ask curl", "enter")
+            await user.see(f"Esc answers: {ALL_KEYS}")
+            for text in ("add tests", "yes", "no", "delete"):
+                await user.type(text)
+                await user.until(lambda text=text: user.screen.input.text == text)
+                await user.pilot.press("ctrl+u")
             assert user.screen.panel.request is not None
-
-            monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 0.0)
-            await user.pilot.press("backspace", "escape", "s", "a")
-            await user.until(lambda: user.screen.input.text == "sa")
-            await user.pilot.press("escape", "y")
-            await user.see("rm: allowed")
-            await user.see("allow_once by person")
-            assert not user.screen.panel.display
-            assert user.screen.input.has_focus
 
     run(test)
 
 
-def test_a_request_leaves_the_focus_to_a_text_that_is_typed() -> None:
+@pytest.mark.usefixtures("no_grace")
+def test_letters_answer_after_escape_and_others_write() -> None:
     async def test() -> None:
         async with attached() as user:
-            await user.session.send("sleep 0.2\nask rm")
-            await user.type("no")
-            await user.see("y allow once")
-            await user.type("w")
+            await user.type("ask rm\nask cp", "enter")
+            await user.see("Esc answers")
+            await user.pilot.press("escape", "s", "a")
+            await user.until(lambda: user.screen.input.text == "sa")
+            await user.pilot.press("escape", "y", "y")  # the second one is for the text
+            await user.see("rm: allowed")
+            await user.see("allow_once by person")
+            await user.see("(cp)")
+            await user.until(lambda: user.screen.input.text == "say")
+            assert user.screen.input.has_focus
 
-            assert user.screen.input.text == "now"
+            await user.pilot.press("alt+n")
+            await user.see("reject_once by person")
+            assert not user.screen.panel.display
+
+    run(test)
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_an_answer_for_ever_asks_for_a_second_key() -> None:
+    async def test() -> None:
+        async with attached() as user:
+            await user.type("ask rm", "enter")
+            await user.see("Esc answers")
+            await user.pilot.press("escape", "a")
+            await user.see("allow rm always, without asking again? y yes · Esc no")
+            await user.pilot.press("escape")
+            await user.see(f"{ALL_KEYS} · Esc back")
+            await user.type("and")  # the start of a text, and no answer
+            await user.until(lambda: user.screen.input.text == "and")
+
+            await user.pilot.press("alt+d")
+            await user.see("reject rm always")
+            await user.pilot.press("y")
+            await user.see("reject_always by person")
+
+    run(test)
+
+
+def test_a_key_pressed_as_a_request_opens_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 3600.0)
+
+    async def test() -> None:
+        async with attached() as user:
+            await user.type("ask rm", "enter")
+            await user.see("Esc answers")
+            await user.pilot.press("alt+y", "escape", "y")
+            await user.until(lambda: user.screen.input.text == "y")
             assert user.screen.panel.request is not None
 
     run(test)
