@@ -77,6 +77,9 @@ class AttachScreen(Screen[None]):
         ),
     ]
 
+    # Shown below the input.
+    way_out: ClassVar[str] = "Ctrl-D leave"
+
     def __init__(
         self,
         sup: RemoteSupervisor,
@@ -213,7 +216,7 @@ class AttachScreen(Screen[None]):
     def _draw_state(self) -> None:
         if not self.is_attached:
             return
-        self._update("#mode", mode_cells(self.input.mode, self._info))
+        self._update("#mode", mode_cells(self.input.mode, self._info, way_out=self.way_out))
         self._update("#status", status_cells(self._info, connection=self._feed.trouble))
         waiting = list(self.transcript.model.pending)
         lines = [f"{one_line(one.when_busy)}: {one.text}" for one in waiting[:_MAX_PENDING_SHOWN]]

@@ -21,7 +21,7 @@ _BUSY_TEXTS: Final[dict[Mode, str]] = {
     "steer": "Enter steers the running turn",
     "interrupt": "Enter ends the turn and goes on with this text",
 }
-KEYS_HINT: Final = "Tab mode · Ctrl-C interrupt · F1 help"
+KEYS_HINT: Final = "Ctrl-C interrupt · Tab mode · F1 help"
 
 
 def enter_text(mode: Mode, info: Info | None) -> str:
@@ -39,12 +39,12 @@ def enter_text(mode: Mode, info: Info | None) -> str:
     return _BUSY_TEXTS[mode]
 
 
-def mode_cells(mode: Mode, info: Info | None) -> list[Cell]:
-    """Return the line below the input."""
+def mode_cells(mode: Mode, info: Info | None, *, way_out: str) -> list[Cell]:
+    """Return the line below the input; its end, which a narrow screen cuts, is least needed."""
     return [
         Cell(f"[{mode}] ", _MODE_STYLES[mode]),
         Cell(enter_text(mode, info)),
-        Cell(f" · {KEYS_HINT}", "dim"),
+        Cell(f" · {way_out} · {KEYS_HINT}", "dim"),
     ]
 
 

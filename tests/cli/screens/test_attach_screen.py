@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 import supervisor
 from supervisor.cli.screens import attach_feed, attach_screen, request_panel
+from supervisor.cli.screens.top_screen import OpenedSession
 from supervisor.client import RemoteSession
 from tests.support.attached_screen import attached, run
 
@@ -145,6 +146,30 @@ def test_a_key_pressed_as_a_request_opens_is_text(monkeypatch: pytest.MonkeyPatc
             await user.see("Esc answers")
             await user.pilot.press("alt+y", "escape", "y")
             await user.until(lambda: user.screen.input.text == "y")
+            assert user.screen.panel.request is not None
+
+    run(test)
+
+
+def test_escape_leaves_a_session_that_was_opened_from_top() -> None:
+    async def test() -> None:
+        async with attached() as user:
+            assert "Ctrl-D leave" in user.text()
+            opened = OpenedSession(user.sup, user.session)
+            await user.app.push_screen(opened)
+            await user.see("Esc back")
+            await user.type("ask rm", "enter")
+            await user.see("Esc answers")
+            await user.type("now", "escape", "escape")
+            await user.see("Esc again goes back to the list; the text is not sent")
+            assert opened.input.text == "now"
+            await user.pilot.press("ctrl+u")
+            opened._discards_until = 0.0
+
+            await user.pilot.press("escape")
+            await user.see("reject always · Esc back")
+            await user.pilot.press("escape")
+            await user.see("Ctrl-D leave")
             assert user.screen.panel.request is not None
 
     run(test)
