@@ -12,6 +12,7 @@ from supervisor.cli.async_runner import run_async, run_on_asyncio
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import find_session, open_target
+from supervisor.cli.typed_ahead import TypedAhead, hold_typed
 
 from .log import watch_session
 from .slash import run_slash_command
@@ -36,7 +37,8 @@ def attach(*, session: str, as_json: bool) -> int:
     if as_json:
         return run_async(screen, partial(watch_session, screen, session))
     require_full_screen(screen)
-    return run_on_asyncio(screen, partial(_attach, screen, session))
+    with hold_typed() as typed:
+        return run_on_asyncio(screen, partial(_attach, screen, session, typed))
 
 
 def require_full_screen(screen: Screen) -> None:
@@ -47,7 +49,7 @@ def require_full_screen(screen: Screen) -> None:
         )
 
 
-async def _attach(screen: Screen, session: str) -> None:
+async def _attach(screen: Screen, session: str, typed: TypedAhead) -> None:
     async with open_target(screen, start=True) as sup:
         found = await find_session(sup, session)
         from supervisor.cli.screens.attach_app import AttachApp  # noqa: PLC0415 - slow to import
@@ -56,6 +58,7 @@ async def _attach(screen: Screen, session: str) -> None:
             cast("RemoteSupervisor", sup),
             cast("RemoteSession", found),
             slash_commands=run_slash_command,
+            typed=typed.take(),
         )
         await app.run_async()
         screen.note(f"Left {session}, which goes on. `understudy attach {session}` comes back.")

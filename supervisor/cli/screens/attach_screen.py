@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -88,6 +89,7 @@ class AttachScreen(Screen[None]):
         slash_commands: SlashCommands | None = None,
         greeting: str = "",
         after_leaving: Literal["goes on", "ends"] = "goes on",
+        typed: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
@@ -96,6 +98,7 @@ class AttachScreen(Screen[None]):
         self._slash_commands = slash_commands
         self._greeting = greeting
         self._after_leaving = after_leaving
+        self._typed = typed
         self._clock = clock
         self.transcript = TranscriptView()
         self.panel = RequestPanel(clock=clock)
@@ -125,6 +128,9 @@ class AttachScreen(Screen[None]):
         self.transcript.can_focus = False
         self.input.focus()
         self._say(self._greeting)
+        if self._typed:
+            self.input.put(self._typed)
+            self._say("This was typed while the screen opened; Enter sends it.")
         self._draw_state()
         self.run_worker(self._read_feed(), group="feed")
         self.set_interval(0.5, self._check_connection)
@@ -262,8 +268,7 @@ class AttachScreen(Screen[None]):
         except SupervisorError as error:
             self._say_error(error)
             if not self.input.text:
-                self.input.load_text(text)  # it was not accepted, and can be corrected
-                self.input.move_cursor(self.input.document.end)
+                self.input.put(text)  # it was not accepted, and can be corrected
             return
         self._say(receipt_text(receipt), "green")
         self._request_info()
@@ -306,6 +311,13 @@ class AttachScreen(Screen[None]):
             self._say(f"answered: {message.decision}", "green")
 
     # Keys ---------------------------------------------------------------------------------
+
+    async def on_key(self, event: events.Key) -> None:
+        """Give a key that came while nothing had the focus, as at the start, to the input."""
+        if event.is_printable or event.key in ("enter", "backspace"):
+            event.stop()
+            self.input.focus()
+            await self.input.take_key(event)
 
     async def action_interrupt(self) -> None:
         """Interrupt the running turn; leave if this is the second time."""

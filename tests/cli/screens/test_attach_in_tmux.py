@@ -61,6 +61,25 @@ def test_chat_is_the_same_screen_without_a_daemon() -> None:
         pane.see("exit 0")
 
 
+def test_what_is_typed_while_a_screen_starts_is_in_its_input() -> None:
+    with in_tmux(os.environ["XDG_RUNTIME_DIR"], "chat", "--agent", "scripted") as pane:
+        for piece in ("say earl", "x", "y words"):
+            pane.type(piece)
+            if piece == "x":
+                pane.press("BSpace")
+        pane.press("Enter")
+        pane.see("typed while the screen opened; Enter sends it")
+        pane.see("> say early words")
+        pane.press("Enter")
+        pane.see("early words\n── completed")
+        pane.press("C-d")
+        shown = pane.see("exit 0")
+        pane.type("echoed")
+        pane.see("echoed")
+
+    assert "Traceback" not in shown
+
+
 def test_attach_without_a_terminal_says_what_to_do(call: Caller) -> None:
     assert "`understudy watch ID` prints a session" in call("attach", "bob").err
     assert call("attach", "bob").code == 2

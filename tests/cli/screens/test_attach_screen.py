@@ -197,7 +197,7 @@ def test_slash_commands_and_errors_are_shown_and_quit_leaves() -> None:
         async with attached() as user:
             await user.type("/why", "enter")
             await user.see("waits for input")
-            await user.type("/nonsense", "enter")
+            await user.type("\n/nonsense", "enter")
             await user.see("error: unknown command /nonsense")
             await user.pilot.press("f1")
             await user.see("PgUp, PgDn")
