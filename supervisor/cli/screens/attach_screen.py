@@ -17,6 +17,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Static
 
 from supervisor.cli.text_format import Cell
@@ -29,6 +30,7 @@ from .attach_help import HELP
 from .attach_words import mode_cells, receipt_text, report_text, status_cells
 from .input_line import InputLine
 from .request_panel import DECISION_KEYS, RequestPanel
+from .styled_text import cells_text
 from .text_dialog import TextDialog
 from .transcript_view import TranscriptView
 
@@ -43,6 +45,7 @@ SlashCommands = Callable[["RemoteSession", str], Coroutine[Any, Any, str | None]
 _LEAVE_SECONDS: Final = 3.0
 _INFO_SECONDS: Final = 0.2
 _SEEN_SECONDS: Final = 1.0
+_NEWS_SECONDS: Final = 4.0
 _MAX_PENDING_SHOWN: Final = 3
 # Records that change no state that the last line shows.
 _STATELESS_KINDS: Final = frozenset({"agent_text", "thought", "tool_update", "user_text", "seen"})
@@ -110,6 +113,7 @@ class AttachScreen(Screen[None]):
         self._seen_seq = 0
         self._is_seen_due = False
         self._last_trouble: str | None = None
+        self._notice_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Return the parts from top to bottom."""
@@ -184,7 +188,7 @@ class AttachScreen(Screen[None]):
             if trouble is None:
                 self._request_info()
                 if self._last_trouble != "connecting ...":
-                    self._say("connected again", "green")
+                    self._say("connected again", "green", seconds=_NEWS_SECONDS)
             self._last_trouble = trouble
             self._draw_state()
 
@@ -230,15 +234,22 @@ class AttachScreen(Screen[None]):
             lines.append(f"and {len(waiting) - len(lines)} more")
         pending = self.query_one("#pending", Static)
         pending.set_class(bool(lines), "-shown")
-        pending.update(_text([Cell("\n".join(lines), "dim")]))
+        pending.update(cells_text([Cell("\n".join(lines), "dim")]))
 
     def _update(self, name: str, cells: Iterable[Cell]) -> None:
-        self.query_one(name, Static).update(_text(cells))
+        self.query_one(name, Static).update(cells_text(cells))
 
-    def _say(self, text: str, style: str = "dim") -> None:
+    def _say(self, text: str, style: str = "dim", *, seconds: float | None = None) -> None:
+        """Show a notice; a number of seconds is for news, which soon are none."""
         notice = self.query_one("#notice", Static)
         notice.set_class(bool(text), "-shown")
         notice.update(Text(text, style))
+        if self._notice_timer is not None:
+            self._notice_timer.stop()
+        self._notice_timer = None if seconds is None else self.set_timer(seconds, self._say_no_more)
+
+    def _say_no_more(self) -> None:
+        self._say("")
 
     def _say_error(self, error: SupervisorError) -> None:
         hint = f"\n{one_line(error.hint)}" if error.hint else ""
@@ -270,7 +281,7 @@ class AttachScreen(Screen[None]):
             if not self.input.text:
                 self.input.put(text)  # it was not accepted, and can be corrected
             return
-        self._say(receipt_text(receipt), "green")
+        self._say(receipt_text(receipt), "green", seconds=_NEWS_SECONDS)
         self._request_info()
 
     async def _send(self, message: InputLine.Submitted, text: str) -> Receipt:
@@ -308,7 +319,7 @@ class AttachScreen(Screen[None]):
         except SupervisorError as error:
             self._say_error(error)
         else:
-            self._say(f"answered: {message.decision}", "green")
+            self._say(f"answered: {message.decision}", "green", seconds=_NEWS_SECONDS)
 
     # Keys ---------------------------------------------------------------------------------
 
@@ -325,7 +336,8 @@ class AttachScreen(Screen[None]):
             self.action_leave()
             return
         self._leaves_until = self._clock() + _LEAVE_SECONDS
-        self._say(f"Press Ctrl-C again to leave; the session {self._after_leaving}.", "yellow")
+        said = f"Press Ctrl-C again to leave; the session {self._after_leaving}."
+        self._say(said, "yellow", seconds=_LEAVE_SECONDS)
         self.run_worker(self._interrupt(), group="interrupt")
 
     async def _interrupt(self) -> None:
@@ -338,7 +350,8 @@ class AttachScreen(Screen[None]):
         except SupervisorError as error:
             self._say_error(error)
             return
-        self._say(f"{report_text(report)}; Ctrl-C again leaves", "yellow")
+        said = f"{report_text(report)}; Ctrl-C again leaves"
+        self._say(said, "yellow", seconds=_LEAVE_SECONDS)
 
     def action_leave(self) -> None:
         """Close the screen; the session goes on."""
@@ -379,10 +392,3 @@ class AttachScreen(Screen[None]):
     def action_help(self) -> None:
         """Show the keys."""
         self.app.push_screen(TextDialog("Keys", HELP))
-
-
-def _text(cells: Iterable[Cell]) -> Text:
-    text = Text(no_wrap=True, overflow="ellipsis", end="")
-    for cell in cells:
-        text.append(cell.text, cell.style)
-    return text

@@ -37,7 +37,7 @@ class WorkBlocks:
             case "child_started":
                 yield self._start_child(record)
             case "child_ended":
-                yield from self._end_child(record)
+                yield self._end_child(record)
             case _:
                 note = record_note(record, input_text=input_text)
                 if note is not None:
@@ -112,34 +112,26 @@ class WorkBlocks:
     def _start_child(self, record: Record) -> Keyed:
         body = record.body
         child = brief(body.get("child"))
-        what: Final = "resumed" if body.get("resumed") else "started"
+        is_resumed = body.get("resumed") is True
+        text = brief(body.get("text"))
         block = ChildBlock(
-            record.turn_id,
-            record.at,
-            child,
-            _child_label(body),
-            what,
-            None,
-            brief(body.get("text")),
+            record.turn_id, record.at, child, _child_label(body), is_resumed=is_resumed, text=text
         )
         # Not the child alone: it is shown again each time it is resumed.
         self._children[child] = f"{child} {record.seq}", block
         return self._children[child]
 
-    def _end_child(self, record: Record) -> Iterator[Keyed]:
+    def _end_child(self, record: Record) -> Keyed:
         body = record.body
         child = brief(body.get("child"))
-        outcome = brief(body.get("reason") or body.get("outcome")) or "ended"
-        started = self._children.pop(child, None)
-        if started is not None:
-            yield started[0], attrs.evolve(started[1], outcome=outcome)
+        key, block = self._children.pop(child, (None, None))
+        if block is None:  # its start is not shown
+            block = ChildBlock(
+                record.turn_id, record.at, child, _child_label(body), is_resumed=False, text=""
+            )
         said = " ".join(filter(None, (brief(body.get("detail")), first_line(body.get("text")))))
-        yield (
-            None,
-            ChildBlock(
-                record.turn_id, record.at, child, _child_label(body), "ended", outcome, said
-            ),
-        )
+        outcome = brief(body.get("reason") or body.get("outcome")) or "ended"
+        return key, attrs.evolve(block, outcome=outcome, result=said)
 
 
 def _child_label(body: Mapping[str, Any]) -> str:

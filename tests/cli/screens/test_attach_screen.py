@@ -28,6 +28,19 @@ def test_a_text_is_sent_and_the_answer_flows() -> None:
     run(test)
 
 
+def test_news_of_an_input_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attach_screen, "_NEWS_SECONDS", 0.01)
+
+    async def test() -> None:
+        async with attached() as user:
+            await user.type("say hello", "enter")
+            await user.see("last turn completed")
+            await user.until(lambda: "started" not in user.text())
+            assert user.screen._notice_timer is None
+
+    run(test)
+
+
 def test_records_on_the_screen_are_marked_as_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attach_screen, "_SEEN_SECONDS", 0.01)
 
@@ -87,7 +100,8 @@ def test_a_sentence_never_answers_a_request() -> None:
             await user.see(f"Esc answers: {ALL_KEYS}")
             for text in ("add tests", "yes", "no", "delete"):
                 await user.type(text)
-                await user.until(lambda text=text: user.screen.input.text == text)
+                await user.see(f"> {text}")
+                assert user.screen.input.text == text
                 await user.pilot.press("ctrl+u")
             assert user.screen.panel.request is not None
 
@@ -311,7 +325,7 @@ def test_wide_characters_and_lines_of_5_mb_fit_the_screen() -> None:
     async def test() -> None:
         async with attached("wide", before=go, agents=[wide]) as user:
             await user.see("end of it")
-            shown = await user.see("more characters\n漢字漢字")
+            shown = await user.see("has the whole line\n漢字漢字")
 
             assert len(shown.splitlines()) == 24
             assert max(map(cell_len, shown.splitlines())) <= 80
