@@ -1,4 +1,7 @@
-"""The words of the screen of a session: what Enter does, what has happened, and the state."""
+"""The words of the screen of a session: what Enter does, what has happened, and the state.
+
+For people the first place of a queue is 1.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def enter_text(mode: Mode, info: Info | None) -> str:
     if info.turn_id is None and not info.queued:
         return "Enter starts a turn" if mode == "send" else f"Enter starts a turn, none to {mode}"
     if info.turn_id is None or mode == "send":
-        return f"Enter queues it at place {info.queued}"
+        return f"Enter queues it at place {info.queued + 1}"
     return _BUSY_TEXTS[mode]
 
 
@@ -52,7 +55,7 @@ def receipt_text(receipt: Receipt) -> str:
     """Return what became of an input, in the word of its receipt."""
     said = str(receipt.status)
     if receipt.status == "queued" and receipt.position is not None:
-        said = f"queued at place {receipt.position}"
+        said = f"queued at place {receipt.position + 1}"
     elif receipt.status == "staged":
         said = "staged: the running turn takes it"
     elif receipt.status == "interrupting":

@@ -21,7 +21,7 @@ def test_attach_pastes_interrupts_resizes_and_leaves(
         pane.press("Enter")
         pane.see("begun")
         pane.resize(60, 16)
-        pane.see("Enter queues it at place 0")
+        pane.see("Enter queues it at place 1")
         pane.press("C-c")
         pane.see("── interrupted")
         pane.see("Ctrl-C again leaves")

@@ -65,9 +65,9 @@ def test_enter_queues_steers_or_interrupts_by_the_visible_mode() -> None:
     async def test() -> None:
         async with attached() as user:
             await user.type("tool bash 60", "enter")
-            await user.see("Enter queues it at place 0")
+            await user.see("Enter queues it at place 1")
             await user.type("say later", "enter")
-            await user.see("queued at place 0")
+            await user.see("queued at place 1")
             await user.see("queue: say later")
 
             await user.pilot.press("tab")
