@@ -26,7 +26,8 @@ DECISION_KEYS: Final = {
     "n": ("reject_once", "reject once"),
     "d": ("reject_always", "reject always"),
 }
-_LASTING: Final = ("allow_always", "reject_always")
+# Answers that make a rule: they ask for a second key.
+LASTING_DECISIONS: Final = ("allow_always", "reject_always")
 _CONFIRM_KEY: Final = "y"
 # A key that was meant for the input must not answer a request that has just come.
 _GRACE_SECONDS: Final = 0.4
@@ -109,7 +110,7 @@ class RequestPanel(VerticalScroll, can_focus=True):
             decision, _ = DECISION_KEYS.get(key, (None, None))
         if decision is None or decision not in request.options:
             return False
-        if decision in _LASTING and self._unconfirmed is None:
+        if decision in LASTING_DECISIONS and self._unconfirmed is None:
             self._unconfirmed = decision
             self._draw()
         else:
