@@ -54,13 +54,14 @@ _STATELESS_KINDS: Final = frozenset({"agent_text", "thought", "tool_update", "us
 class AttachScreen(Screen[None]):
     """The screen of one session."""
 
-    CSS = """
+    # The default CSS, because Textual does not apply the other one to subclasses.
+    DEFAULT_CSS = """
     AttachScreen { layout: vertical; }
     AttachScreen #entry { height: auto; max-height: 6; }
     AttachScreen #prompt { width: 2; height: 1; color: ansi_cyan; }
     AttachScreen #pending { height: auto; max-height: 4; display: none; }
     AttachScreen #notice { height: auto; max-height: 4; display: none; }
-    AttachScreen .line { height: 1; }
+    AttachScreen .line { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     AttachScreen #pending.-shown, AttachScreen #notice.-shown { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -171,7 +171,7 @@ def test_escape_leaves_a_session_that_was_opened_from_top() -> None:
             assert "Ctrl-D leave" in user.text()
             opened = OpenedSession(user.sup, user.session)
             await user.app.push_screen(opened)
-            await user.see("Esc back")
+            await user.see(">\n[send] Enter starts a turn · Esc back")
             await user.type("ask rm", "enter")
             await user.see("Esc answers")
             await user.type("now", "escape", "escape")
