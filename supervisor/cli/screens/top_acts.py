@@ -18,6 +18,7 @@ from supervisor.cli.text_format import Cell, truncate
 from supervisor.core.errors import SupervisorError
 from supervisor.core.text import one_line
 
+from .request_panel import LASTING_DECISIONS
 from .styled_text import cells_text
 from .top_dialogs import Choice, ChoiceDialog
 from .top_order import Entry, display_name
@@ -262,7 +263,11 @@ class SessionActs(Screen[None]):
                 self.inbox.show()
             return words
 
-        self._act(f"answer {words}", act)
+        if decision in LASTING_DECISIONS:
+            question = f"{words}, without asking again?"
+            self._confirm(question, f"answer {words}", act)
+        else:
+            self._act(f"answer {words}", act)
 
     def action_copy_id(self) -> None:
         """Copy the id of the selected session to the clipboard of the terminal."""

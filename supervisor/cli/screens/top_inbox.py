@@ -3,7 +3,7 @@
 Rule 1: the shown question changes only when the user moves. One that is answered elsewhere, or
         whose turn ended, stays and says so; so a key never answers another question than the one
         that was read.
-Rule 2: only the decisions that the request offers have keys.
+Rule 2: only the decisions that the request offers have keys; one that lasts asks for a second key.
 """
 
 from __future__ import annotations

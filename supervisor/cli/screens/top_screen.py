@@ -42,17 +42,27 @@ WIDE: Final = 110
 _AGE_SECONDS: Final = 1.0
 _WHY_SECONDS: Final = 3.0
 _REMARK_SECONDS: Final = 8.0
+_DISCARD_SECONDS: Final = 3.0
 
 
 class OpenedSession(AttachScreen):
-    """A session that was opened from the list; Escape goes back, unless there is text to lose."""
+    """A session that was opened from the list; Escape goes back, from a request or without one."""
+
+    way_out: ClassVar[str] = "Esc back"
+    # Until then Escape goes back although a text is lost.
+    _discards_until = 0.0
 
     def action_switch(self) -> None:
-        """Leave, if neither a request nor a text needs the key."""
-        if self.panel.request is None and not self.input.text:
+        """Go to the request that waits, or back to the list; ask before a text is lost."""
+        panel = self.panel
+        is_for_request = panel.request is not None and (panel.is_confirming or not panel.has_focus)
+        if self._clock() < self._discards_until or not (is_for_request or self.input.text):
             self.action_leave()
-        else:
-            super().action_switch()
+            return
+        super().action_switch()
+        if not is_for_request:
+            self._discards_until = self._clock() + _DISCARD_SECONDS
+            self._say("Esc again goes back to the list; the text is not sent", "yellow")
 
 
 class TopScreen(ListActs):

@@ -160,6 +160,25 @@ def test_only_the_offered_decisions_have_keys_and_the_shown_question_is_answered
     on_screen(daemon_with_family(), story)
 
 
+def test_an_answer_that_lasts_asks_for_a_second_key() -> None:
+    request = make_request("rm", "asks", options=("allow_once", "allow_always"))
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("i")
+        await top.until_shown("y allow once  a allow always")
+        await top.press("a")
+        await top.until_shown("bash: allow always, without asking again?")
+        await top.press("n")
+        await top.until_shown("not done")
+        assert top.daemon.asked == []
+        await top.press("a", "y")
+        await top.until_shown("answered: allow always")
+        assert top.daemon.asked == [("answer", "r_rm", "allow_always")]
+
+    on_screen(FakeDaemon(snapshot(asking_row("asks"), requests=(request,))), story)
+
+
 def test_a_question_answered_elsewhere_is_not_replaced_by_the_next() -> None:
     daemon = FakeDaemon(
         snapshot(
