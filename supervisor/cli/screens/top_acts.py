@@ -47,6 +47,12 @@ class SessionActs(Screen[None]):
     # What the line of text is for, and the session that it is for.
     line_kind: LineKind = "filter"
     line_target: Entry | None = None
+    # The selection before the filter was typed, to which Escape returns.
+    selected_before: str | None = None
+
+    def filter_rows(self, text: str) -> None:
+        """Filter the list, and select a session that matches, before the next key arrives."""
+        raise NotImplementedError
 
     def remark(self, text: str, style: str = "yellow") -> None:
         """Show a short message."""
@@ -103,6 +109,7 @@ class SessionActs(Screen[None]):
     def action_filter(self) -> None:
         """Type a filter; the list follows while it is typed."""
         self.line_kind, self.line_target = "filter", None
+        self.selected_before = self.model.selected
         self._show_line("filter ", self.model.row_filter.text)
 
     def _open_line(self, kind: LineKind, entry: Entry | None) -> None:
@@ -134,13 +141,13 @@ class SessionActs(Screen[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while the user types."""
         if self.line_kind == "filter" and self.line.display:
-            self.model.set_filter(event.value)
+            self.filter_rows(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Send the text, or keep the filter."""
         text, entry, kind = event.value.strip(), self.line_target, self.line_kind
         if kind == "filter":
-            self.model.set_filter(event.value)
+            self.filter_rows(event.value)
         self.close_line()
         if kind != "filter" and text and entry is not None:
             self._send_text(kind, entry, text)

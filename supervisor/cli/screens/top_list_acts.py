@@ -74,6 +74,12 @@ class ListActs(SessionActs):
 
     # Keys: how the list is shown -----------------------------------------------------------
 
+    def filter_rows(self, text: str) -> None:
+        """Filter the list, and select a session that matches, before the next key arrives."""
+        self.model.set_filter(text)
+        self.list.update(time.monotonic())
+        self.list.after_selection()
+
     def action_next_view(self) -> None:
         """Group in the next way."""
         grouping = self.model.next_grouping()

@@ -1,8 +1,9 @@
 """The state of `top`: rows in, lines out, and the selected line. Pure: no terminal, no clock.
 
-Rule 1: the selection is a key (the id of a session, or a group), and only `move`, `select` and
-        `set_selected_need` change it. A session that goes away stays on its line, marked, until
-        the user moves; its neighbour is never selected in its place.
+Rule 1: the selection is a key (the id of a session, or a group), and only the user changes it: by
+        `move`, `select`, a fold, or a filter. A session that goes away stays on its line, marked,
+        until the user moves; its neighbour is never selected in its place. A filter selects the
+        first match unless the selected session matches, so no act hits a session that it hides.
 Rule 2: the order is calm. A row shows its new values at once, but lines change places only in
         `lay_out`, which does nothing within `HOLD_SECONDS` of the user's last act in the list, and
         sorts by values that change all the time at most every `RESORT_SECONDS`.
@@ -196,8 +197,11 @@ class TopModel:
             del self.entries[key]
 
     def _first_key(self) -> str | None:
-        sessions = (line.key for line in self.lines if isinstance(line, SessionLine))
-        return next(sessions, None)
+        """Return the first session that matches, else the first group, whose part is folded."""
+        lines = self.lines
+        found = (one.key for one in lines if isinstance(one, SessionLine) and not one.is_context)
+        groups = (one.key for one in lines if isinstance(one, GroupLine))
+        return next(found, None) or next(groups, None)
 
     def touch(self, now: float) -> None:
         """Hold the order for a while, because the user acts in the list."""
@@ -220,6 +224,8 @@ class TopModel:
         if key != self.selected:
             self._leave()
             self.selected = key
+            # A line that the filter or a fold has left out appears at once.
+            self._is_forced |= key not in self.layout.index
 
     def move(self, by: int) -> None:
         """Select the line that many lines below, or the last or first one.
@@ -258,22 +264,15 @@ class TopModel:
     # Choices of the user -------------------------------------------------------------------
 
     def set_filter(self, text: str) -> None:
-        """Show only the sessions that match; the selected one stays on the list."""
+        """Show only the sessions that match; select the first unless the selected one matches."""
         self.row_filter = parse_filter(text)
         for entry in self.entries.values():
             entry.matches = self.row_filter.matches(entry.row)
         self._is_forced = True
-
-    def select_match(self) -> None:
-        """Select the first session that matches, unless the selected one does: the user asks it."""
         entry = self.selected_entry
-        if entry is not None and entry.matches and not entry.is_leaving:
-            return
-        for line in self.lines:
-            other = self.entries.get(line.key)
-            if other is not None and other.matches and line.key != self.selected:
-                self.select(line.key)
-                return
+        is_match = entry is not None and entry.matches and not entry.is_deleted
+        if self.row_filter.words and not is_match:
+            self.selected = None  # until `lay_out` finds the first match
 
     def next_grouping(self) -> Grouping:
         """Group by the next of all groupings; return it."""

@@ -7,6 +7,7 @@ Rule 2: a session is marked as seen when the user opens its transcript, not when
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 
 from textual import events
@@ -219,7 +220,7 @@ class TopScreen(ListActs):
             self.transcript.forget()
             if entry is not None and sup is not None:
                 self.run_worker(
-                    self.transcript.follow(sup, entry), group="transcript", exclusive=True
+                    partial(self.transcript.follow, sup, entry), group="transcript", exclusive=True
                 )
         self._why_seq = None
         self._ask_why(time.time(), at_once=True)
@@ -232,7 +233,8 @@ class TopScreen(ListActs):
         if seq == self._why_seq or (not at_once and now - self._asked_why_at < _WHY_SECONDS):
             return
         self._why_seq, self._asked_why_at = seq, now
-        self.run_worker(self.details.load_why(sup, entry.id), group="why", exclusive=True)
+        # Not a coroutine, which a worker that is replaced before it runs would leave unawaited.
+        self.run_worker(partial(self.details.load_why, sup, entry.id), group="why", exclusive=True)
 
     # Keys: looking -------------------------------------------------------------------------
 
@@ -274,14 +276,17 @@ class TopScreen(ListActs):
         """Leave the text, then the pane, then the filter."""
         if self.line.display:
             if self.line_kind == "filter":
-                self.model.set_filter("")
+                self.filter_rows("")
+                if self.selected_before in self.model.layout.index:
+                    self.model.select(self.selected_before)
+                    self.list.after_selection()
             self.close_line()
         elif self.focused is not self.list:
             if self.pane in ("inbox", "transcript"):
                 self._set_pane("details")
             self.list.focus()
         elif self.model.row_filter.words:
-            self.model.set_filter("")
+            self.filter_rows("")
 
     def action_open(self) -> None:
         """Open the live transcript of the selected session, with an input."""

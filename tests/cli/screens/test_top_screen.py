@@ -271,6 +271,30 @@ def test_a_filter_is_applied_while_typed_and_escape_removes_it() -> None:
     on_screen(daemon_with_family(), story)
 
 
+def test_an_act_after_a_filter_hits_the_first_match_at_once() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("slash", *"rests", "enter", "X", "y")
+        await top.until_shown("rests has stopped")
+        await top.press("escape", "slash", *"nobody", "enter", "X")
+        await top.until_shown("select a session first")
+        assert top.daemon.asked == [("stop", "s_rests", None)]
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_escape_from_a_filter_returns_to_the_session_that_was_selected() -> None:
+    async def story(top: Shown) -> None:
+        await top.select("works")
+        await top.press("slash", *"rests")
+        await top.until_shown("> rests")
+        await top.press("escape")
+        await top.until_shown("> works")
+        assert top.screen.model.selected == "s_works"
+
+    on_screen(daemon_with_family(), story)
+
+
 def test_trees_fold_and_columns_are_chosen() -> None:
     async def story(top: Shown) -> None:
         await top.until_shown("> asks")
