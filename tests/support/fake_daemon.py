@@ -7,8 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from supervisor.core.errors import SupervisorError
+from supervisor.core.info import Info
 from supervisor.core.receipts import InterruptReport
 from supervisor.core.records import Record
+from supervisor.handles.page import Page
 
 
 class DaemonWentAway(SupervisorError):
@@ -38,6 +40,8 @@ class FakeDaemon:
     def __init__(self, *first: object) -> None:
         self.first = list(first)
         self.asked: list[tuple[Any, ...]] = []
+        # What the daemon has besides what it streams, one session on each page of a list.
+        self.stopped: list[Info] = []
         self.records: dict[str, list[Record]] = {}
         self.feed: FakeFeed | None = None
         self.is_there = True
@@ -69,6 +73,13 @@ class FakeDaemon:
 
     def session(self, session_id: str) -> "FakeSession":
         return FakeSession(self, session_id)
+
+    async def list(self, *, phase: str, limit: int, cursor: str | None) -> Page[Info]:
+        assert phase == "stopped"
+        assert limit > 0
+        place = int(cursor or 0)
+        is_last = place + 1 >= len(self.stopped)
+        return Page(tuple(self.stopped[place : place + 1]), None if is_last else str(place + 1))
 
     async def answer(self, request_id: str, decision: str) -> None:
         self.asked.append(("answer", request_id, decision))

@@ -16,6 +16,7 @@ from textual.widgets import Input, Static
 
 from supervisor.cli.text_format import Cell, truncate
 from supervisor.core.errors import SupervisorError
+from supervisor.core.session_values import Phase
 from supervisor.core.text import one_line
 
 from .styled_text import cells_text
@@ -119,6 +120,8 @@ class SessionActs(Screen[None]):
         name = truncate(short_name(entry), _MAX_NAME_WIDTH)
         if kind == "steer":
             label = f"steer {name}: "
+        elif entry.row.phase is Phase.STOPPED:
+            label = f"to {name}, starts it again: "
         elif entry.row.turn_id is None:
             label = f"to {name}: "
         else:
@@ -208,7 +211,7 @@ class SessionActs(Screen[None]):
 
         async def act() -> str:
             await self._session(entry).stop()
-            return f"{name} has stopped; r starts it again"
+            return f"{name} has stopped; r starts it again, a lists stopped sessions"
 
         self._confirm(stop_question(entry, self.model.entries), f"stop {name}", act)
 

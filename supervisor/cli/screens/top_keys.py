@@ -44,6 +44,7 @@ KEY_FAMILIES: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             Key(
                 ("slash",), "filter", "filter: words, agent: tag: badge: workspace:", "filter", "/"
             ),
+            Key(("a",), "toggle_stopped", "list stopped sessions too, or not"),
             Key(("d",), "show_pane('details')", "details of the selected session; again: hide"),
             Key(("t",), "show_pane('transcript')", "its transcript; marks it as seen"),
             Key(("i",), "show_pane('inbox')", "the questions that wait for you", "inbox"),

@@ -13,6 +13,7 @@ Rule 3: an item costs what its own row costs; `lay_out` does nothing unless an o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -67,6 +68,8 @@ class TopModel:
     daemon_started_at: float | None = None
     view: View = View()
     row_filter: RowFilter = RowFilter()
+    # Whether stopped sessions that need no person are on the list; the screen loads them.
+    shows_stopped: bool = False
     layout: Layout = Layout()
     selected: str | None = None
     # The keys of the rows that changed since the screen was drawn.
@@ -102,13 +105,25 @@ class TopModel:
 
     def _replace(self, snapshot: Snapshot) -> None:
         for gone in self.entries.keys() - {row.id for row in snapshot.rows}:
-            self._mark_deleted(gone)
+            if not self.entries[gone].is_leaving:
+                self._mark_deleted(gone)
+            elif gone != self.selected:
+                # A snapshot has no stopped sessions; the screen loads them again if they are shown.
+                del self.entries[gone]
+                self.is_stale = True
         for row in snapshot.rows:
             self._set_row(row)
         self.requests = {one.id: one for one in snapshot.requests}
         self._sort_requests(*self.requests_by_session)
         self.store = snapshot.store
         self.daemon_started_at = snapshot.daemon_started_at
+
+    def add_stopped(self, rows: Iterable[SessionRow]) -> None:
+        """Take rows that were asked for; the stream may have sent newer ones meanwhile."""
+        for row in rows:
+            known = self.entries.get(row.id)
+            if known is None or known.is_deleted or known.row.last_seq < row.last_seq:
+                self._set_row(row)
 
     def _sort_requests(self, *sessions: str) -> None:
         """Find the oldest request of each session again, after a request came or went."""
@@ -188,7 +203,16 @@ class TopModel:
         return True
 
     def _is_shown(self, entry: Entry) -> bool:
-        return entry.id == self.selected or (entry.matches and not entry.is_leaving)
+        return entry.id == self.selected or (entry.matches and self._is_listed(entry))
+
+    def _is_listed(self, entry: Entry) -> bool:
+        """Return whether the entry is on the list, unless a filter hides it."""
+        return not entry.is_leaving or (self.shows_stopped and not entry.is_deleted)
+
+    def count_listed(self) -> tuple[int, int]:
+        """Return how many sessions match the filter, and how many there would be without it."""
+        listed = [entry for entry in self.entries.values() if self._is_listed(entry)]
+        return sum(entry.matches for entry in listed), len(listed)
 
     def _forget_leavers(self) -> None:
         for key in [
@@ -273,6 +297,12 @@ class TopModel:
         is_match = entry is not None and entry.matches and not entry.is_deleted
         if self.row_filter.words and not is_match:
             self.selected = None  # until `lay_out` finds the first match
+
+    def toggle_stopped(self) -> bool:
+        """List stopped sessions too, or not; return which."""
+        self.shows_stopped = not self.shows_stopped
+        self._is_forced = True
+        return self.shows_stopped
 
     def next_grouping(self) -> Grouping:
         """Group by the next of all groupings; return it."""

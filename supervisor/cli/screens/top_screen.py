@@ -16,7 +16,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.widgets import Input, Static
 
-from supervisor.cli.text_format import Cell
+from supervisor.cli.text_format import Cell, counted
+from supervisor.core.errors import SupervisorError
 from supervisor.core.text import one_line
 
 from .attach_screen import AttachScreen, SlashCommands
@@ -110,6 +111,8 @@ class TopScreen(ListActs):
         self._aged_at = 0.0
         self._asked_why_at = 0.0
         self._why_seq: tuple[str, int] | None = None
+        # The snapshot to which the stopped sessions were loaded; None if they are not listed.
+        self._loaded_for: int | None = None
 
     def compose(self) -> ComposeResult:
         """Return the parts from top to bottom."""
@@ -147,6 +150,23 @@ class TopScreen(ListActs):
             self._draw_panes()
         self.draw_lines(now)
         self._ask_why(now)
+        self._load_stopped()
+
+    def _load_stopped(self) -> None:
+        """Load stopped sessions when they are asked for, and again after each snapshot."""
+        if not self.model.shows_stopped or self.feed.connection() != "connected":
+            self._loaded_for = None
+        elif self._loaded_for != self.feed.snapshots:
+            self._loaded_for = self.feed.snapshots
+
+            async def load() -> None:
+                try:
+                    count = await self.feed.load_stopped()
+                    self.remark(f"{counted(count, 'stopped session')} listed", "cyan")
+                except SupervisorError as error:
+                    self.remark(f"stopped sessions: {error.args[0]}", "red")
+
+            self.run_worker(load, group="stopped", exclusive=True)
 
     def draw_lines(self, now: float) -> None:
         """Draw the single lines around the list."""
@@ -166,8 +186,11 @@ class TopScreen(ListActs):
         if connection != "connected":
             return ""
         if self.model.row_filter.words:
-            return "No session matches the filter; esc removes it."
-        return "No live sessions. `understudy new AGENT` creates one."
+            more = "" if self.model.shows_stopped else "a lists stopped sessions too, "
+            return f"No session matches the filter; {more}esc removes it."
+        if self.model.shows_stopped:
+            return "No sessions. `understudy new AGENT` creates one."
+        return "No live sessions; a lists stopped ones. `understudy new AGENT` creates one."
 
     def _show(self, widget: Static, cells: list[Cell], *, is_optional: bool = False) -> None:
         if is_optional:

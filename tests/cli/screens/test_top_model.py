@@ -179,6 +179,21 @@ def test_a_stopped_session_leaves_and_a_failed_one_stays() -> None:
     assert later(model) == ["s_c", "s_a"]
 
 
+def test_a_stopped_row_of_a_page_does_not_replace_a_newer_one() -> None:
+    stopped = {"badge": "stopped", "phase": Phase.STOPPED}
+    model = model_of(running_row("a", last_seq=5), grouping="flat")
+    assert model.toggle_stopped()
+
+    model.add_stopped([make_row("a", last_seq=4, **stopped), make_row("b", **stopped)])
+
+    assert later(model) == ["s_a", "s_b"]
+    assert model.entries["s_a"].row.badge == "running"
+    assert model.counts == {"running": 1}
+    model.apply(SessionGone(SessionId("s_b")))
+    assert later(model) == ["s_a"]
+    assert not model.toggle_stopped()
+
+
 def test_the_next_urgent_session_is_found_below_and_then_from_the_top() -> None:
     model = model_of(asking_row("a"), make_row("b", badge="hung"), running_row("c"), make_row("d"))
     model.select("s_c")

@@ -18,7 +18,14 @@ from supervisor.core.records import Record, RecordKind
 from supervisor.core.scopes import ToolCall, TurnScope
 from supervisor.handles.session_rows import RequestClosed, SessionGone
 from tests.support.fake_daemon import FakeDaemon
-from tests.support.row_builders import asking_row, make_request, make_row, running_row, snapshot
+from tests.support.row_builders import (
+    asking_row,
+    make_request,
+    make_row,
+    running_row,
+    snapshot,
+    stopped_info,
+)
 
 # Every bound only ends a test that hangs.
 LONG_SECONDS = 20.0
@@ -269,6 +276,28 @@ def test_a_filter_is_applied_while_typed_and_escape_removes_it() -> None:
         assert top.screen.model.selected == "s_works"
 
     on_screen(daemon_with_family(), story)
+
+
+def test_stopped_sessions_are_listed_on_request_and_after_a_restart() -> None:
+    daemon = FakeDaemon(snapshot(make_row("rests")))
+    daemon.stopped = [stopped_info("old"), stopped_info("older")]
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> rests")
+        await top.press("slash", *"badge:stopped", "enter")
+        await top.until_shown("0 of 1  a lists stopped sessions too")
+        await top.press("a")
+        await top.until_shown("2 of 3")
+        await top.select("older")
+        daemon.go_away()
+        await top.until_shown("daemon gone")
+        daemon.come_back(snapshot(make_row("rests")))
+        await top.until(lambda: "daemon gone" not in top.text and "2 of 3" in top.text)
+        await top.press("r")
+        await top.until_shown("older runs again")
+        assert daemon.asked == [("resume", "s_older", None)]
+
+    on_screen(daemon, story)
 
 
 def test_an_act_after_a_filter_hits_the_first_match_at_once() -> None:
