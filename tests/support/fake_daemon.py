@@ -11,6 +11,7 @@ from supervisor.core.info import Info
 from supervisor.core.receipts import InterruptReport
 from supervisor.core.records import Record
 from supervisor.handles.page import Page
+from supervisor.handles.shapes import Why
 
 
 class DaemonWentAway(SupervisorError):
@@ -42,6 +43,7 @@ class FakeDaemon:
         self.asked: list[tuple[Any, ...]] = []
         # What the daemon has besides what it streams, one session on each page of a list.
         self.stopped: list[Info] = []
+        self.chains: dict[str, Why] = {}
         self.records: dict[str, list[Record]] = {}
         self.feed: FakeFeed | None = None
         self.is_there = True
@@ -93,7 +95,10 @@ class FakeSession:
         self._daemon = daemon
 
     async def why(self) -> object:
-        raise DaemonWentAway("nobody knows", hint="read the row")
+        found = self._daemon.chains.get(self.id)
+        if found is None:
+            raise DaemonWentAway("nobody knows", hint="read the row")
+        return found
 
     @asynccontextmanager
     async def watch(self, after: int = 0) -> AsyncIterator[FakeFeed]:

@@ -133,10 +133,10 @@ def descendants(entry: Entry, entries: Mapping[str, Entry]) -> list[Entry]:
 def stop_question(entry: Entry, entries: Mapping[str, Entry]) -> str:
     """Return the question before a stop, with what else it would hit."""
     below = descendants(entry, entries)
-    turn = "; its turn is interrupted" if entry.row.turn_id else ""
-    queued = f"; {counted(entry.row.queued, 'queued input')} will wait" if entry.row.queued else ""
+    turn = " Its turn is interrupted." if entry.row.turn_id else ""
+    queued = f" {counted(entry.row.queued, 'queued input')} will wait." if entry.row.queued else ""
     # A row does not say which of its descendants are detached and live on.
-    children = f"; with it up to {counted(len(below), 'session')} below it" if below else ""
+    children = f" With it up to {counted(len(below), 'session')} below it." if below else ""
     return f"Stop {target_name(entry)}?{turn}{queued}{children}"
 
 

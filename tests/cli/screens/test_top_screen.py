@@ -16,7 +16,9 @@ from supervisor.cli.screens.top_screen import TopScreen
 from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.records import Record, RecordKind
 from supervisor.core.scopes import ToolCall, TurnScope
+from supervisor.core.session_values import LastOutcome, Phase
 from supervisor.handles.session_rows import RequestClosed, SessionGone
+from supervisor.handles.shapes import Waits, Why
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.row_builders import (
     asking_row,
@@ -223,11 +225,31 @@ def test_each_scope_says_what_it_hits_before_it_acts() -> None:
     ]
 
 
+def test_the_details_of_a_stopped_session_show_no_older_answer() -> None:
+    daemon = daemon_with_family()
+    person = Waits(
+        SessionId("s_asks"), "echo", "waiting-for-you", "person", None, since=0.0, seconds=9.0
+    )
+    daemon.chains["s_asks"] = Why(SessionId("s_asks"), (person,))
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("why     waits for person, for")
+        now = time.time()
+        ended = LastOutcome("interrupted", "cancelled", now, TurnId("t_asks"), 2)
+        row = make_row("asks", phase=Phase.STOPPED, badge="stopped", last_outcome=ended)
+        daemon.send_items(attrs.evolve(row, last_active_at=now, last_seq=3))
+        await top.until_shown("interrupted: cancelled (just now)")
+        assert "why " not in top.text
+        assert "now ago" not in top.text
+
+    on_screen(daemon, story)
+
+
 def test_a_stop_names_its_target_and_keeps_it() -> None:
     async def story(top: Shown) -> None:
         await top.until_shown("> asks")
         await top.press("X")
-        await top.until_shown("Stop asks (s_asks)?")
+        await top.until_shown("Stop asks (s_asks)? Its turn is interrupted.")
         top.daemon.send_items(make_row("new", badge="hung"), SessionGone(SessionId("s_asks")))
         await top.press("y")
         await top.until_shown("asks has stopped")
