@@ -43,6 +43,7 @@ class FakeDaemon:
         self.asked: list[tuple[Any, ...]] = []
         # What the daemon has besides what it streams, one session on each page of a list.
         self.stopped: list[Info] = []
+        self.session_feeds: dict[str, FakeFeed] = {}
         self.chains: dict[str, Why] = {}
         self.records: dict[str, list[Record]] = {}
         self.feed: FakeFeed | None = None
@@ -102,7 +103,7 @@ class FakeSession:
 
     @asynccontextmanager
     async def watch(self, after: int = 0) -> AsyncIterator[FakeFeed]:
-        feed = FakeFeed()
+        feed = self._daemon.session_feeds[self.id] = FakeFeed()
         for record in self._daemon.records.get(self.id, ()):
             feed.items.put_nowait(record)
         yield feed

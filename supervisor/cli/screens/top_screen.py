@@ -240,6 +240,8 @@ class TopScreen(ListActs):
         self.details.show()
         self.transcript.name_session(entry)
         if entry is None or entry.id != self.transcript.session_id:
+            # A group has no transcript, and the session that was followed goes on.
+            self.workers.cancel_group(self, "transcript")
             self.transcript.forget()
             if entry is not None and sup is not None:
                 self.run_worker(

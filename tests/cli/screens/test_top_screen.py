@@ -362,6 +362,24 @@ def test_trees_fold_and_columns_are_chosen() -> None:
     on_screen(daemon_with_family(), story)
 
 
+def test_a_selected_group_has_no_transcript() -> None:
+    daemon = daemon_with_family()
+    daemon.records["s_asks"] = [record("s_asks", 1, "agent_text", text="what asks said")]
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("what asks said")
+        feed = top.daemon.session_feeds["s_asks"]
+        await top.press("z")
+        await top.until_shown("> ▸ waiting for you")
+        feed.items.put_nowait(record("s_asks", 2, "agent_text", text="said later"))
+        await top.until_shown("transcript  select a session")
+        await top.pilot.pause(0.1)
+        assert "what asks said" not in top.text
+        assert "said later" not in top.text
+
+    on_screen(daemon, story, (140, 40))
+
+
 def test_a_click_selects_and_the_wheel_scrolls() -> None:
     rows = [make_row(f"row{place:02}") for place in range(40)]
 
