@@ -22,12 +22,11 @@ from supervisor.core.text import one_line
 
 from .attach_screen import AttachScreen, SlashCommands
 from .styled_text import cells_text
-from .top_columns import fitted
 from .top_dialogs import HelpScreen
 from .top_feed import Connect, TopFeed
 from .top_header import Connection, banner_cells, header_cells, view_cells
 from .top_inbox import DECISION_KEYS
-from .top_keys import KEYS, help_lines, hint_cells
+from .top_keys import KEYS, help_lines, hint_cells, remark_cells
 from .top_list import SessionList
 from .top_list_acts import ListActs
 from .top_model import TopModel
@@ -179,7 +178,9 @@ class TopScreen(ListActs):
         self._show(self._view, view_cells(self.model, width=width), is_optional=True)
         self._show(self._heading, self.list.heading())
         is_remark = time.monotonic() < self._remark_until
-        self._show(self.status, fitted(self._remark, width) if is_remark else hint_cells(width))
+        self._show(
+            self.status, remark_cells(self._remark, width) if is_remark else hint_cells(width)
+        )
         self.list.set_empty_text(self._empty_text(connection))
 
     def _empty_text(self, connection: Connection) -> str:
@@ -354,7 +355,7 @@ class TopScreen(ListActs):
 
     def action_help(self) -> None:
         """Show all keys."""
-        self.app.push_screen(HelpScreen(help_lines()))
+        self.app.push_screen(HelpScreen(help_lines))
 
     def action_quit(self) -> None:
         """Leave; the sessions go on."""

@@ -116,7 +116,11 @@ def test_the_first_screen_says_who_needs_the_user(size: tuple[int, int]) -> None
         assert top.lines[0].startswith("understudy  1 waiting  2 running  1 idle")
         assert "bash: May I" in top.text
         assert "> asks" in top.text
-        assert "? help" in top.lines[-1]
+        assert top.lines[-1].startswith("? help")
+        assert top.lines[-1].endswith("  q quit")
+        top.screen.remark("done " * 50)
+        await top.until_shown("done done")
+        assert top.lines[-1].endswith("…  ? help  q quit")
         assert max(map(len, top.lines)) <= size[0]
 
     on_screen(daemon_with_family(), story, size)
@@ -407,6 +411,19 @@ def test_every_key_is_on_the_help_page() -> None:
         await top.until(lambda: "keys of top" not in top.text)
 
     on_screen(daemon_with_family(), story, (100, 60))
+
+
+def test_a_long_explanation_keeps_its_indent_on_a_narrow_screen() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("question_mark")
+        await top.until_shown("keys of top")
+        first = next(line for line in top.lines if "group by need" in line)
+        below = top.lines[top.lines.index(first) + 1]
+        assert below[: first.index("group by")].strip("│ ") == ""
+        assert below[first.index("group by")] != " "
+
+    on_screen(daemon_with_family(), story, (60, 60))
 
 
 @pytest.mark.parametrize("keys", [(), ("t",), ("i",), ("x",), ("v",)])
