@@ -288,4 +288,4 @@ class SessionActs(Screen[None]):
 
 def short_name(entry: Entry) -> str:
     """Return the name of the session on one line."""
-    return one_line(display_name(entry.row)) or entry.id
+    return one_line(display_name(entry)) or entry.id

@@ -72,9 +72,9 @@ def _line(label: str, text: str, style: str | None = None) -> DetailLine:
 
 def _title_line(entry: Entry) -> DetailLine:
     row = entry.row
-    title = f"  {one_line(row.title)}" if row.name and row.title else ""
+    title = f"  {one_line(row.title)}" if row.title else ""
     return [
-        Cell(one_line(display_name(row)), "bold"),
+        Cell(one_line(display_name(entry)), "bold"),
         "  ",
         badge_cell("gone") if entry.is_deleted else Cell(row.badge, NEED_STYLES[entry.need]),
         Cell(f"  {row.id}", "dim"),
@@ -123,7 +123,7 @@ def _is_current(why: Why, row: SessionRow) -> bool:
 
 def _name_of(session_id: str, entries: Mapping[str, Entry]) -> str:
     entry = entries.get(session_id)
-    return session_id if entry is None else one_line(display_name(entry.row))
+    return session_id if entry is None else one_line(display_name(entry))
 
 
 def _outcome_line(last: Any, now: float) -> DetailLine:  # noqa: ANN401 - a LastOutcome

@@ -164,4 +164,4 @@ def _input_lines(request: PermissionRequest) -> list[str]:
 
 def _name_of(session_id: str, entries: Mapping[str, Entry]) -> str:
     entry = entries.get(session_id)
-    return session_id if entry is None else one_line(display_name(entry.row))
+    return session_id if entry is None else one_line(display_name(entry))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from supervisor.cli.session_cells import shorten_ids
 from supervisor.core.info import Need
 from supervisor.handles.session_rows import (
     RequestClosed,
@@ -76,6 +77,8 @@ class TopModel:
     changed: set[str] = attrs.field(factory=set)
     # Invariant: True if `layout` may differ from the one of the current entries and choices.
     is_stale: bool = False
+    # Whether a session came since the ids were shortened.
+    _has_new_ids: bool = False
     _is_forced: bool = False
     _is_volatile_stale: bool = False
     _acted_at: float = float("-inf")
@@ -142,7 +145,7 @@ class TopModel:
             entry.is_leaving = is_leaving
             self.entries[row.id] = entry
             self._count(entry, 1)
-            self.is_stale = True
+            self.is_stale = self._has_new_ids = True
             return
         old_key, old_place = self._keys(before)
         self._count(before, -1)
@@ -194,6 +197,7 @@ class TopModel:
         if not self._is_forced and (not is_due or now - self._acted_at < HOLD_SECONDS):
             return False
         self._forget_leavers()
+        self._shorten_ids()
         shown = {key for key, entry in self.entries.items() if self._is_shown(entry)}
         self.layout = lay_out(self.entries, shown, self.view, self.selected)
         self.is_stale = self._is_forced = self._is_volatile_stale = False
@@ -219,6 +223,12 @@ class TopModel:
             key for key, entry in self.entries.items() if entry.is_deleted and key != self.selected
         ]:
             del self.entries[key]
+
+    def _shorten_ids(self) -> None:
+        if self._has_new_ids:
+            for key, short_id in shorten_ids(self.entries).items():
+                self.entries[key].short_id = short_id
+            self._has_new_ids = False
 
     def _first_key(self) -> str | None:
         """Return the first session that matches, else the first group, whose part is folded."""

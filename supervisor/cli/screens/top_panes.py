@@ -99,7 +99,7 @@ class TranscriptPane(Vertical):
         if entry is None:
             name = Cell(" select a session", "dim")
         else:
-            name = Cell(one_line(display_name(entry.row)), "bold")
+            name = Cell(one_line(display_name(entry)), "bold")
         self._title.update(cells_text([Cell("transcript ", "dim"), name]))
 
     def forget(self) -> None:

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from supervisor.cli.text_format import counted, format_age
+from supervisor.cli.text_format import counted, format_age, truncate
 from supervisor.core.records import Record
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
 from supervisor.core.text import one_line
 
-from .top_order import Entry, display_name
+from .top_order import Entry
 
 if TYPE_CHECKING:
     from supervisor.core.receipts import InterruptReport
 
 _MAX_CALLS: Final = 5
+_MAX_TITLE_WIDTH: Final = 24
 
 
 @attrs.frozen
@@ -75,9 +76,11 @@ class ScopeChoice:
 
 
 def target_name(entry: Entry) -> str:
-    """Return the name and the id of a session, as a confirmation shows it."""
-    name = one_line(display_name(entry.row))
-    return entry.id if name == entry.id else f"{name} ({entry.id})"
+    """Return the name and the id, or the id and the title, as a confirmation shows them."""
+    row = entry.row
+    if row.name is not None:
+        return f"{one_line(row.name)} ({row.id})"
+    return f"{row.id} ({truncate(one_line(row.title), _MAX_TITLE_WIDTH)})" if row.title else row.id
 
 
 def scope_choices(

@@ -389,6 +389,7 @@ def test_a_click_selects_and_the_wheel_scrolls() -> None:
 
     async def story(top: Shown) -> None:
         await top.until_shown("> row00")
+        await top.until(lambda: "NAME" in top.lines[1])  # the banner is gone
         await top.pilot.click(top.screen.list, offset=(6, 4))
         await top.until_shown("> row03")
         top.screen.list.scroll_relative(y=5, animate=False)
@@ -398,6 +399,24 @@ def test_a_click_selects_and_the_wheel_scrolls() -> None:
         await top.until_shown("> row03")
 
     on_screen(FakeDaemon(snapshot(*rows)), story)
+
+
+def test_an_unnamed_session_is_named_by_its_short_id_and_says_its_title() -> None:
+    titles = {"4f9ka11": "mend it", "4f9kb22": "mend it", "4x11": "hi"}
+    rows = [make_row(name, title=title, last_text="hi") for name, title in titles.items()]
+    daemon = FakeDaemon(snapshot(*(attrs.evolve(row, name=None) for row in rows)))
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> s_4f9ka ")
+        await top.until_shown("  s_4f9kb ")
+        assert re.search(r"^  s_4x11 +idle .* hi$", top.text, re.MULTILINE)
+        assert re.search(r"^  s_4f9kb +idle .* mend it: hi$", top.text, re.MULTILINE)
+        await top.press("X")
+        await top.until_shown("Stop s_4f9ka11 (mend it)?")
+        await top.press("y")
+        await top.until_shown("s_4f9ka has stopped")
+
+    on_screen(daemon, story, (100, 24))
 
 
 def test_every_key_is_on_the_help_page() -> None:
