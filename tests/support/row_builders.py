@@ -82,8 +82,8 @@ def failed_row(name: str, **changes: Any) -> SessionRow:  # noqa: ANN401 - field
 def stopped_info(name: str) -> Info:
     """Return a stopped session as a list of sessions has it."""
     info = info_for(records_of(SampleHistory()))
-    changes = {"id": SessionId(f"s_{name}"), "name": name, "attention": ()}
-    return attrs.evolve(info, phase=Phase.STOPPED, badge="stopped", **changes)
+    stopped = attrs.evolve(info, phase=Phase.STOPPED, badge="stopped", attention=())
+    return attrs.evolve(stopped, id=SessionId(f"s_{name}"), name=name)
 
 
 def make_request(name: str, session: str, **changes: Any) -> PermissionRequest:  # noqa: ANN401 - fields of the row

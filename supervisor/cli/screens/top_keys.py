@@ -109,7 +109,7 @@ def key_label(key: Key) -> str:
 def hint_cells(width: int) -> list[Cell]:
     """Return the hints that fit on the last line, the way out at the end."""
     keys = {key.hint: key_label(key).partition(",")[0] for key in KEYS}
-    chosen = []
+    chosen: list[str] = []
     for hint in _HINTS:
         gap = _GAP if chosen else ""
         width -= cell_width(f"{gap}{keys[hint]} {hint}")

@@ -303,8 +303,8 @@ class TopModel:
         for entry in self.entries.values():
             entry.matches = self.row_filter.matches(entry.row)
         self._is_forced = True
-        entry = self.selected_entry
-        is_match = entry is not None and entry.matches and not entry.is_deleted
+        selected = self.selected_entry
+        is_match = selected is not None and selected.matches and not selected.is_deleted
         if self.row_filter.words and not is_match:
             self.selected = None  # until `lay_out` finds the first match
 

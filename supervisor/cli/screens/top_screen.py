@@ -7,8 +7,9 @@ Rule 2: a session is marked as seen when the user opens its transcript, not when
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -165,7 +166,7 @@ class TopScreen(ListActs):
                 except SupervisorError as error:
                     self.remark(f"stopped sessions: {error.args[0]}", "red")
 
-            self.run_worker(load, group="stopped", exclusive=True)
+            self._replace_worker("stopped", load)
 
     def draw_lines(self, now: float) -> None:
         """Draw the single lines around the list."""
@@ -245,9 +246,7 @@ class TopScreen(ListActs):
             self.workers.cancel_group(self, "transcript")
             self.transcript.forget()
             if entry is not None and sup is not None:
-                self.run_worker(
-                    partial(self.transcript.follow, sup, entry), group="transcript", exclusive=True
-                )
+                self._replace_worker("transcript", partial(self.transcript.follow, sup, entry))
         self._why_seq = None
         self._ask_why(time.time(), at_once=True)
 
@@ -259,8 +258,12 @@ class TopScreen(ListActs):
         if seq == self._why_seq or (not at_once and now - self._asked_why_at < _WHY_SECONDS):
             return
         self._why_seq, self._asked_why_at = seq, now
+        self._replace_worker("why", partial(self.details.load_why, sup, entry.id))
+
+    def _replace_worker(self, group: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run the work instead of that of the group that still runs."""
         # Not a coroutine, which a worker that is replaced before it runs would leave unawaited.
-        self.run_worker(partial(self.details.load_why, sup, entry.id), group="why", exclusive=True)
+        self.run_worker(cast("Any", work), group=group, exclusive=True)
 
     # Keys: looking -------------------------------------------------------------------------
 
@@ -303,8 +306,9 @@ class TopScreen(ListActs):
         if self.line.display:
             if self.line_kind == "filter":
                 self.filter_rows("")
-                if self.selected_before in self.model.layout.index:
-                    self.model.select(self.selected_before)
+                before = self.selected_before
+                if before is not None and before in self.model.layout.index:
+                    self.model.select(before)
                     self.list.after_selection()
             self.close_line()
         elif self.focused is not self.list:
