@@ -133,7 +133,7 @@ class SessionActs(Screen[None]):
         self.line.display = True
         self.status.display = False
         self.line_input.value = text
-        self.line_input.focus()
+        self.set_focus(self.line_input)
 
     def close_line(self) -> None:
         """Hide the line of text; what was typed is discarded."""

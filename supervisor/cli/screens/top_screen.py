@@ -41,6 +41,7 @@ Pane = Literal["details", "transcript", "inbox", "none"]
 # From this width on the panes are beside the list, details and transcript together.
 WIDE: Final = 110
 # Ages and times left are drawn anew after this time.
+_LINE_KEYS: Final = frozenset({"slash", "m", "s"})
 _AGE_SECONDS: Final = 1.0
 _WHY_SECONDS: Final = 3.0
 _REMARK_SECONDS: Final = 8.0
@@ -335,7 +336,21 @@ class TopScreen(ListActs):
         self.action_open()
 
     def on_key(self, event: events.Key) -> None:
-        """Answer a question by the key of a decision, while the inbox has the focus."""
+        """Open the line of text, or answer a question, before the next key arrives."""
+        if self.line.display:
+            # Typed before the line had the focus: it is text, never an act.
+            if event.is_printable and event.character is not None:
+                event.stop()
+                event.prevent_default()
+                self.line_input.insert_text_at_cursor(event.character)
+            return
+        if event.key in _LINE_KEYS:
+            event.stop()
+            event.prevent_default()
+            {"slash": self.action_filter, "m": self.action_send, "s": self.action_steer}[
+                event.key
+            ]()
+            return
         if self.focused is not self.inbox:
             return
         if event.key in DECISION_KEYS:

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from supervisor.cli.screens.top_app import TopApp
@@ -334,6 +335,19 @@ def test_an_act_after_a_filter_hits_the_first_match_at_once() -> None:
         await top.press("escape", "slash", *"nobody", "enter", "X")
         await top.until_shown("select a session first")
         assert top.daemon.asked == [("stop", "s_rests", None)]
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_what_is_typed_at_once_after_a_key_for_text_is_text() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        for key in ("m", *"bad X"):
+            top.pilot.app.post_message(events.Key("space" if key == " " else key, key))
+        await top.until(lambda: top.screen.line_input.value == "bad X")
+        await top.press("enter")
+        await top.until_shown("asks: queued")
+        assert top.daemon.asked == [("send", "s_asks", "bad X")]
 
     on_screen(daemon_with_family(), story)
 
