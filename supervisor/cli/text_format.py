@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -95,10 +95,12 @@ def align_columns(
     *,
     width: int | None,
     shrinkable: Sequence[int] = (),
+    least: Mapping[int, int] | None = None,
 ) -> list[list[Cell]]:
     """Return the rows with every cell padded to its column, except the last.
 
-    If `width` is too small, the columns `shrinkable` shrink, the widest first.
+    `least` has the least widths of columns. If `width` is too small, the columns `shrinkable`
+    shrink, the widest first.
     """
     table = [[_one_line_cell(cell) for cell in row] for row in rows]
     if not table:
@@ -107,6 +109,8 @@ def align_columns(
         max(cell_width(row[place].text) for row in table if place < len(row))
         for place in range(max(map(len, table)))
     ]
+    for place, columns in (least or {}).items():
+        widths[place] = max(widths[place], columns)
     if width is not None and shrinkable:
         _shrink(widths, shrinkable, by=sum(widths) + _GAP * (len(widths) - 1) - width)
     return [

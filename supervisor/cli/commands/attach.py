@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import click
 
-from supervisor.cli.async_runner import run_async, run_on_asyncio
+from supervisor.cli.async_runner import run_async, run_on_asyncio, run_requests
+from supervisor.cli.failures import WrongUsage
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import find_session, open_target
@@ -34,16 +37,22 @@ def attach(*, session: str, as_json: bool) -> int:
     screen = Screen(as_json=as_json)
     if as_json:
         return run_async(screen, partial(watch_session, screen, session))
-    require_full_screen(screen)
+    if not (sys.stdin.isatty() and screen.is_ansi_terminal):
+        return run_requests(screen, partial(_refuse_pipe, screen, session))
     return run_on_asyncio(screen, partial(_attach, screen, session))
 
 
-def require_full_screen(screen: Screen) -> None:
-    """Raise click's `UsageError` unless a terminal can show a screen."""
-    if not (sys.stdin.isatty() and screen.is_ansi_terminal):
-        raise click.UsageError(
-            "A screen needs a terminal. `understudy watch ID` prints a session in a pipe."
-        )
+async def _refuse_pipe(screen: Screen, session: str) -> None:
+    """Raise `WrongUsage`, because nothing can show a screen, or the error for the session."""
+    from supervisor.client import NoDaemon  # noqa: PLC0415 - only for who talks to it
+
+    with suppress(NoDaemon):  # no daemon is started only to refuse
+        async with open_target(screen) as sup:
+            await find_session(sup, session)
+    raise WrongUsage(
+        "a screen needs a terminal",
+        hint=f"`understudy watch {shlex.quote(session)}` prints a session in a pipe",
+    )
 
 
 async def _attach(screen: Screen, session: str) -> None:
