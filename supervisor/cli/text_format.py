@@ -180,6 +180,11 @@ def format_age(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < _MINUTE - 0.5 else "1 min"
 
 
+def format_ago(seconds: float) -> str:
+    """Format how long ago something was: `just now`, `12 s ago`."""
+    return "just now" if seconds < 1.0 else f"{format_age(seconds)} ago"
+
+
 def format_timestamp(at: float) -> str:
     """Format a time in the local time zone: `2026-07-25 14:03:11`."""
     try:
