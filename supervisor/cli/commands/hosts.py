@@ -82,8 +82,8 @@ def add(*, name: str, destination: str | None, as_json: bool, **options: Any) ->
             port=options["tcp"],
             token_file=None if token is None else str(Path(token).expanduser().absolute()),
         )
-    except ConfigError as error:
-        raise WrongUsage(error.args[0], hint=error.hint) from None
+    except ConfigError as error:  # the arguments are wrong, not the file
+        raise WrongUsage(str(error.args[0]), hint=error.hint) from None
     path = write_hosts({**read_hosts(os.environ), name: host}, os.environ)
     if screen.as_json:
         screen.data(host)
