@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 from click.shell_completion import CompletionItem
 
+from supervisor.core.validation import replace_controls
+
 if TYPE_CHECKING:
     from supervisor.client import RemoteSupervisor
     from supervisor.core.info import Info
@@ -51,7 +53,8 @@ def _completer(complete: _Complete) -> Callable[[click.Context, str], list[Compl
         return [
             CompletionItem(word, help=said)
             for word, said in found.items()
-            if word.startswith(incomplete)
+            # A control character would break the lines that the shell reads.
+            if word.startswith(incomplete) and replace_controls(word) == word
         ]
 
     return items

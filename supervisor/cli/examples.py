@@ -42,7 +42,8 @@ EXAMPLES: Final = {
     ),
     "new": (
         'understudy new claude --name builder -m "Make the tests pass"',
-        "understudy new claude --workspace ~/project --mode approve_all --turns 20 --wall 2h",
+        "understudy new claude --workspace ~/project --turns 20 --wall 2h",
+        "understudy new claude --mode approve_all --limit max_children=3",
         "understudy new echo --key echo:mail:anna --tag post",
     ),
     "send": (
@@ -61,7 +62,7 @@ EXAMPLES: Final = {
     "inputs": (
         "understudy inputs builder",
         'understudy inputs builder --edit in_4f9k "Say it in French"',
-        "understudy inputs builder --move in_4f9k 0",
+        "understudy inputs builder --move 2 1",
     ),
     "answer": (
         "understudy answer builder yes",
@@ -70,7 +71,7 @@ EXAMPLES: Final = {
     "stop": (
         "understudy stop builder --after-turn",
         "understudy stop --tag nightly",
-        "understudy ps --agent claude --json | jq -r '.items[].id' | understudy stop -",
+        "understudy ps -q --agent claude | understudy stop -",
     ),
     "resume": ("understudy resume builder", "understudy resume --tag nightly"),
     "archive": ("understudy archive builder", "understudy archive builder --undo"),
@@ -79,7 +80,7 @@ EXAMPLES: Final = {
         'understudy set builder --title "The API" --tag nightly',
         "understudy set builder --turns 50 --cost 5 --limit tokens=none",
     ),
-    "rules": ("understudy rules ls builder", "understudy rules rm builder req_4f9k2x81bz0c"),
+    "rules": ("understudy rules ls builder", "understudy rules rm builder bash"),
     "usage": (
         "understudy usage",
         "understudy usage builder --by agent",
@@ -87,7 +88,7 @@ EXAMPLES: Final = {
     ),
     "wait": (
         "understudy wait builder --timeout 10m",
-        "understudy wait --any --for attention",
+        "understudy wait --any --for attention --new",
         "understudy wait reader writer --for stopped",
     ),
     "fork": ("understudy fork builder --at-turn turn_4f9k2x81bz0c",),

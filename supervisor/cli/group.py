@@ -112,6 +112,10 @@ def commands() -> None:
 
 def run(arguments: list[str]) -> int:  # noqa: PLR0911 - one return for each kind of end
     """Run the command that the arguments name and return its exit code."""
+    if COMPLETION_VARIABLE in os.environ:
+        from .bash_completion import register  # noqa: PLC0415 - only for the shell
+
+        register()
     screen = Screen(as_json="--json" in takewhile(lambda argument: argument != "--", arguments))
     try:
         code: Any = commands.main(args=arguments, prog_name="understudy", standalone_mode=False)

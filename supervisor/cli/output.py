@@ -113,13 +113,17 @@ class Screen:
         rows: Iterable[Sequence[Cell | str]],
         *,
         shrinkable: Sequence[int] = (),
+        least: Mapping[int, int] | None = None,
     ) -> None:
         """Print rows under headers; the columns `shrinkable` are cut if the terminal is narrow.
 
-        If `shrinkable` is empty, nothing is cut, and lines may be wider than the terminal.
+        If `shrinkable` is empty, nothing is cut, and lines may be wider than the terminal. The
+        columns in `least` have at least that width.
         """
         head = [Cell(name, "bold") for name in headers]
-        for row in align_columns([head, *rows], width=self.width, shrinkable=shrinkable):
+        for row in align_columns(
+            [head, *rows], width=self.width, shrinkable=shrinkable, least=least
+        ):
             self.line(*(self.fit(row) if shrinkable else row))
 
     def fields(self, pairs: Iterable[tuple[str, Cell | str]]) -> None:

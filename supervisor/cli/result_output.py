@@ -23,13 +23,13 @@ def show_whole_fields(screen: Screen, pairs: Iterable[tuple[str, Cell | str]]) -
 
 
 def show_receipt(screen: Screen, receipt: Receipt) -> None:
-    """Print the receipt of an input."""
+    """Print the receipt of an input; for people, places count from 1."""
     if screen.as_json:
         screen.data(receipt)
         return
     said = f"{receipt.status}"
     if receipt.status == "queued" and receipt.position is not None:
-        said += f" at place {receipt.position}"
+        said += f" at place {receipt.position + 1}"
     screen.line(Cell(said, "green"), f"  {receipt.input_id}")
     for one in receipt.cancelled:
         screen.line(f"cancelled  {one}")

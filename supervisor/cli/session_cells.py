@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from supervisor.core.info import need_of
+from supervisor.core.text import one_line
 
 from .text_format import BADGE_STYLES, Cell, badge_cell
+from .wait_words import wait_words
 
 if TYPE_CHECKING:
     from supervisor.core.info import Info, Need
@@ -32,6 +34,8 @@ ATTENTION_WORDS: Final[dict[AttentionKind, str]] = {
     "permission_timeout": "unanswered",
     "refused_spawn": "spawn refused",
 }
+# A turn that runs waits for these; the state says that it runs.
+_ORDINARY_WAITS: Final = frozenset({"model", "tool"})
 _BAD_OUTCOMES: Final = frozenset({"failed", "timed_out", "lost"})
 
 
@@ -68,6 +72,29 @@ def state_cell(info: Info, need: Need | None = None) -> Cell:
         shown = f"{info.badge}, {ended.outcome.replace('_', ' ')}"
         return Cell(shown, BADGE_STYLES.get(info.badge))
     return badge_cell(info.badge)
+
+
+def name_cell(info: Info, short_id: str) -> Cell:
+    """Return a word that names the session in a command: its name, its key, or its short id."""
+    return Cell(info.name, "bold") if info.name is not None else Cell(info.key or short_id, "dim")
+
+
+def named_id(session_id: str, name: str | None) -> str:
+    """Return the id behind the name, if there is one: `builder (s_4f9k2x81bz0c)`."""
+    return session_id if name is None else f"{one_line(name)} ({session_id})"
+
+
+def about_cell(info: Info) -> Cell:
+    """Return what is most useful to know now: a problem, a wait, a bad end, or the title."""
+    problem = attention_text(info)
+    if problem is not None:
+        return Cell(problem, "yellow")
+    if info.waiting_for is not None and info.waiting_for not in _ORDINARY_WAITS:
+        return Cell(f"waits for {wait_words(info.waiting_for)}", "yellow")
+    ended = info.last_outcome
+    if ended is not None and ended.outcome in _BAD_OUTCOMES and info.turn_id is None:
+        return Cell(ended.reason or info.title or "", "dim")
+    return Cell(info.stop_detail or info.title or "", "dim")
 
 
 def attention_text(info: Info) -> str | None:

@@ -7,7 +7,8 @@ found by its id, a part of its id, its name, its key or a path of names; other i
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+import shlex
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
@@ -72,12 +73,18 @@ Access: TypeAlias = Literal["read", "keep", "live"]
 
 @asynccontextmanager
 async def open_target(
-    screen: Screen, *, state: str | None = None, access: Access = "live", start: bool = False
+    screen: Screen,
+    *,
+    state: str | None = None,
+    access: Access = "live",
+    start: bool = False,
+    before_start: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Target]:
     """Open the file `state`, or connect to the daemon if `state` is None.
 
-    Without a daemon, `start` starts one, and `access="read"` reads its store. Raise `NoDaemon` if
-    neither is possible, and the errors of `reach_daemon`, `connect` and `open`.
+    Without a daemon, `start` starts one, and `access="read"` reads its store; `before_start` may
+    raise an error that the daemon would answer with, so that none is started for it. Raise
+    `NoDaemon` if neither is possible, and the errors of `reach_daemon`, `connect` and `open`.
     """
     async with AsyncExitStack() as held:
         if state is not None:
@@ -92,7 +99,7 @@ async def open_target(
         try:
             sup = await held.enter_async_context(_connected(access))
         except NoDaemon as error:
-            if start and _start(screen):
+            if start and _start(screen, before_start):
                 sup = await held.enter_async_context(_connected(access))
             elif access == "read":
                 sup = await held.enter_async_context(_open_daemon_store(screen, error))
@@ -152,7 +159,7 @@ async def _connection(place: DaemonPlace) -> AsyncIterator[Target]:
 
 def _no_daemon_hint(access: Access) -> str:
     if access == "live":
-        return "start it with `understudy serve --detach`; `understudy run` and `chat` need none"
+        return "start it with `understudy serve --detach`"
     return "start it with `understudy serve --detach`, or name a file of sessions with --state PATH"
 
 
@@ -170,9 +177,10 @@ async def _open_file(screen: Screen, state: str, access: Access) -> AsyncIterato
         yield sup
 
 
-def _start(screen: Screen) -> bool:
+def _start(screen: Screen, before_start: Callable[[], None]) -> bool:
     from .daemon_start import start_if_allowed  # noqa: PLC0415 - rarely needed
 
+    before_start()
     with interrupted_by_signals():
         return start_if_allowed(screen)
 
@@ -236,13 +244,22 @@ async def find_session(sup: Target, text: str) -> Session:
     return sup.session((await _find(sup, "session", text, None)).id)
 
 
-async def find_id(sup: Target, kind: IdKind, text: str, *, session: Session | None = None) -> str:
+async def find_id(
+    sup: Target,
+    kind: IdKind,
+    text: str,
+    *,
+    session: Session | None = None,
+    typed: str | None = None,
+) -> str:
     """Return the id of the kind that the text stands for, in the session if one is given.
+
+    `typed` is how the user named the session; errors name it so.
 
     Raise `SessionNotFound`, `PermissionNotFound` or `IdNotFound` if there is none, and
     `AmbiguousId` if there are several.
     """
-    return (await _find(sup, kind, text, session)).id
+    return (await _find(sup, kind, text, session, typed)).id
 
 
 async def find_exact_session(sup: Target, text: str) -> Session:
@@ -256,17 +273,20 @@ async def find_exact_session(sup: Target, text: str) -> Session:
     return sup.session(match.id)
 
 
-async def _find(sup: Target, kind: IdKind, text: str, session: Session | None) -> Match:
+async def _find(
+    sup: Target, kind: IdKind, text: str, session: Session | None, typed: str | None = None
+) -> Match:
+    shown = typed if typed is not None or session is None else session.id
     if not text.strip():
-        raise _not_found(kind, text, session)
+        raise _not_found(kind, text, shown)
     inside = None if session is None else session.id
     found = (await sup.resolve(text, kind, session=inside)).items
     if not found:
-        raise _not_found(kind, text, session)
+        raise _not_found(kind, text, shown)
     return found[0]
 
 
-def _not_found(kind: IdKind, text: str, session: Session | None) -> SupervisorError:
+def _not_found(kind: IdKind, text: str, session: str | None) -> SupervisorError:
     """Return the error for a text that stands for no id of the kind."""
     if kind == "session":
         return SessionNotFound(
@@ -276,8 +296,8 @@ def _not_found(kind: IdKind, text: str, session: Session | None) -> SupervisorEr
         return PermissionNotFound(
             f"no pending request matches {short_repr(text)}", hint="`understudy inbox` lists them"
         )
-    where = "" if session is None else f" of session {session.id}"
-    shown = "ID" if session is None else session.id
+    where = "" if session is None else f" of session {session}"
+    shown = "ID" if session is None else shlex.quote(session)
     command = f"understudy {'inputs' if kind == 'input' else 'log'} {shown}"
     return IdNotFound(
         f"no {kind}{where} matches {short_repr(text)}", hint=f"`{command}` lists them"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -95,10 +95,12 @@ def align_columns(
     *,
     width: int | None,
     shrinkable: Sequence[int] = (),
+    least: Mapping[int, int] | None = None,
 ) -> list[list[Cell]]:
     """Return the rows with every cell padded to its column, except the last.
 
-    If `width` is too small, the columns `shrinkable` shrink, the widest first.
+    `least` has the least widths of columns. If `width` is too small, the columns `shrinkable`
+    shrink, the widest first.
     """
     table = [[_one_line_cell(cell) for cell in row] for row in rows]
     if not table:
@@ -107,6 +109,8 @@ def align_columns(
         max(cell_width(row[place].text) for row in table if place < len(row))
         for place in range(max(map(len, table)))
     ]
+    for place, columns in (least or {}).items():
+        widths[place] = max(widths[place], columns)
     if width is not None and shrinkable:
         _shrink(widths, shrinkable, by=sum(widths) + _GAP * (len(widths) - 1) - width)
     return [
@@ -174,6 +178,11 @@ def format_age(seconds: float) -> str:
         if seconds >= unit:
             return f"{seconds // unit:.0f} {name}"
     return f"{seconds:.0f} s" if seconds < _MINUTE - 0.5 else "1 min"
+
+
+def format_ago(seconds: float) -> str:
+    """Format how long ago something was: `just now`, `12 s ago`."""
+    return "just now" if seconds < 1.0 else f"{format_age(seconds)} ago"
 
 
 def format_timestamp(at: float) -> str:

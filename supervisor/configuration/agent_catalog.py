@@ -55,6 +55,12 @@ class AgentCatalog:
         preset = find_preset(name, self._environ)
         return None if preset.found_at is None else make_agent(_table(preset), self._environ)
 
+    def install_hints(self) -> dict[str, str]:
+        """Return how to install each preset that is not installed, by name."""
+        names = set(PRESET_NAMES) - {table.name for table in self._tables}
+        found = (find_preset(name, self._environ) for name in PRESET_NAMES if name in names)
+        return {one.name: one.hint for one in found if one.found_at is None}
+
     def listed(self) -> list[ListedAgent]:
         """Return built-in agents, configured agents and presets, installed or not."""
         names = {table.name for table in self._tables}

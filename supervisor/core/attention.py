@@ -5,6 +5,7 @@ Rule 2: a failure, a refused spawn, a permission that timed out and a stop by a 
         person has seen their record or a later turn has completed. Nothing that only reads a
         session removes them.
 Rule 3: the state keeps at most one of each kind, the newest, so its size is bounded.
+Rule 4: failures of turns are one kind to a person: the newest comes first, lost or failed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ ATTENTION_KINDS: Final[tuple[AttentionKind, ...]] = get_args(AttentionKind)
 _OPEN_KINDS: Final = frozenset[AttentionKind]({"login", "stall"})
 # These happen within a turn, which may complete nevertheless.
 _WITHIN_A_TURN: Final = frozenset[AttentionKind]({"permission_timeout", "refused_spawn"})
+# Ordered among themselves by time: what happened to the last turn is what counts.
+_FAILURES_OF_TURNS: Final = frozenset[AttentionKind]({"lost_turn", "failed_turn"})
 # The turn did not end as it should have, although it was the supervisor that interrupted it.
 _STALL_VERDICTS: Final = frozenset({"stalled", "restart"})
 
@@ -42,7 +45,13 @@ def attention_of(session: SessionState) -> Items:
     if session.turn is None and not session.attention and session.remembered is None:
         return ()
     found = [*_open_items(session), *(i for i in session.attention if i.kind not in _OPEN_KINDS)]
-    return tuple(sorted(found, key=lambda item: ATTENTION_KINDS.index(item.kind)))
+    return tuple(sorted(found, key=_urgency))
+
+
+def _urgency(item: Attention) -> tuple[int, int]:
+    if item.kind in _FAILURES_OF_TURNS:
+        return ATTENTION_KINDS.index("lost_turn"), -item.seq
+    return ATTENTION_KINDS.index(item.kind), 0
 
 
 def _open_items(session: SessionState) -> Iterator[Attention]:

@@ -16,8 +16,8 @@ from supervisor.sessions.session_info import session_info
 from supervisor.sessions.slot import SessionSlot
 
 from .last_line import LastLine
-from .row_values import row_of, tightest_budget, waiting_since
-from .session_rows import SessionRow
+from .row_values import tightest_budget, waiting_since
+from .session_rows import SessionRow, row_of
 
 
 class RowEntry:

@@ -1,4 +1,4 @@
-"""What a row shows that `Info` does not have, and the row of an `Info`."""
+"""What a row shows that `Info` does not have, and when a row has to be sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from operator import attrgetter
 from typing import Final
 
 from supervisor.core.ids import SessionId
-from supervisor.core.info import Info
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.tree.node import TreeNode
 from supervisor.sessions.clock import ActiveClock, Clock
@@ -49,51 +48,6 @@ def waiting_since(
     if turn is not None and buffer is not None:
         return clock.now() - max(0.0, active_clock.now() - buffer.progress_at)
     return session.updated_at
-
-
-def row_of(
-    info: Info,
-    *,
-    waiting_since: float | None,
-    turn_started_at: float | None,
-    last_text: str | None,
-    budget: TightestBudget | None,
-) -> SessionRow:
-    """Return the row of a session."""
-    usage = info.usage
-    return SessionRow(
-        id=info.id,
-        parent=info.parent,
-        root=info.root,
-        depth=info.depth,
-        name=info.name,
-        title=info.title,
-        agent=info.agent,
-        role=info.role,
-        workspace=info.workspace,
-        tags=info.tags,
-        badge=info.badge,
-        phase=info.phase,
-        archived=info.archived,
-        waiting_for=info.waiting_for,
-        waiting_since=waiting_since,
-        queued=info.queued,
-        turn_id=info.turn_id,
-        turn_started_at=turn_started_at,
-        last_text=last_text,
-        tokens=usage.input_tokens + usage.output_tokens,
-        cost=usage.cost,
-        budget=budget,
-        last_outcome=info.last_outcome,
-        attention=info.attention,
-        seen_seq=info.seen_seq,
-        last_seq=info.last_seq,
-        stop_reason=info.stop_reason,
-        stop_detail=info.stop_detail,
-        created_at=info.created_at,
-        last_active_at=info.last_active_at,
-        children=len(info.children),
-    )
 
 
 # Fields that change with every piece of output, so a change of them alone can wait a little.

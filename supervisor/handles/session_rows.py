@@ -16,7 +16,7 @@ import attrs
 
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.ids import RequestId, SessionId, TurnId, parse_session_id
-from supervisor.core.info import Badge
+from supervisor.core.info import Badge, Info
 from supervisor.core.records import Delta, Gap, Record
 from supervisor.core.session_values import Attention, LastOutcome, Phase
 
@@ -88,6 +88,51 @@ class SessionRow:
     created_at: float
     last_active_at: float
     children: int  # that are active
+
+
+def row_of(
+    info: Info,
+    *,
+    waiting_since: float | None = None,
+    turn_started_at: float | None = None,
+    last_text: str | None = None,
+    budget: TightestBudget | None = None,
+) -> SessionRow:
+    """Return the row of a session; those of a stopped one need nothing that `Info` lacks."""
+    usage = info.usage
+    return SessionRow(
+        id=info.id,
+        parent=info.parent,
+        root=info.root,
+        depth=info.depth,
+        name=info.name,
+        title=info.title,
+        agent=info.agent,
+        role=info.role,
+        workspace=info.workspace,
+        tags=info.tags,
+        badge=info.badge,
+        phase=info.phase,
+        archived=info.archived,
+        waiting_for=info.waiting_for,
+        waiting_since=waiting_since,
+        queued=info.queued,
+        turn_id=info.turn_id,
+        turn_started_at=turn_started_at,
+        last_text=last_text,
+        tokens=usage.input_tokens + usage.output_tokens,
+        cost=usage.cost,
+        budget=budget,
+        last_outcome=info.last_outcome,
+        attention=info.attention,
+        seen_seq=info.seen_seq,
+        last_seq=info.last_seq,
+        stop_reason=info.stop_reason,
+        stop_detail=info.stop_detail,
+        created_at=info.created_at,
+        last_active_at=info.last_active_at,
+        children=len(info.children),
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -217,7 +217,9 @@ class Introspection:
         """Return one line about sessions, turns and the store's problem."""
         problem = self.store_state().problem
         live = len(self._admission.tree.live)
-        line = f"{live} sessions live, {self.running_turns()} turns run"
+        running = self.running_turns()
+        turns = "1 turn runs" if running == 1 else f"{running} turns run"
+        line = f"{live} session{'' if live == 1 else 's'} live, {turns}"
         return line if problem is None else f"{line}; {problem}"
 
     def agent_of(self, record: AnyRecord) -> str | None:

@@ -226,7 +226,7 @@ class SessionActor(SessionSteps):
     def _handle_new_request(self, request: SessionRequest) -> OpenStep | StepReply:
         if self.session.phase is Phase.SUSPENDED and type(request.event) is ev.InputSubmitted:
             # For a stopped session admission refuses the input. A live session keeps its agent.
-            unknown = unknown_agent_problem(self.session.agent_name, self._services.agents())
+            unknown = unknown_agent_problem(self.session.agent_name, self._services.agents)
             if unknown is not None:
                 return Refused(unknown)
         return self._commit(self._decide(request.event, request))

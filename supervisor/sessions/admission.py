@@ -256,9 +256,7 @@ class Admission:
         return (
             self._services.removals.problem(session.id)
             or resume_refusal(self.tree, self._caps, session, steady_at=steady_at, now=now)
-            or unknown_agent_problem(
-                session.agent_name, self._services.agents.look_for(session.agent_name)
-            )
+            or unknown_agent_problem(session.agent_name, self._services.agents)
             or self.names.refusal(session)
         )
 

@@ -19,6 +19,9 @@ class AgentSource(Protocol):
     def find(self, name: str) -> AgentKind | None:
         """Return the agent of that name if it can be started now."""
 
+    def install_hints(self) -> Mapping[str, str]:
+        """Return how to install each agent that is not installed, by name."""
+
     def listed(self) -> Sequence[ListedAgent]:
         """Return all agents that the source knows, also those that are not installed."""
 
@@ -61,6 +64,10 @@ class AgentsCell:
                 if self._on_found is not None:
                     self._on_found()
         return self._agents
+
+    def install_hints(self) -> Mapping[str, str]:
+        """Return how to install each agent that the source knows and that is not installed."""
+        return {} if self.source is None else self.source.install_hints()
 
     def defaults(self, agent: str) -> Confined | Unrestricted:
         """Return the default permissions, limits and workspace of the agent's sessions."""

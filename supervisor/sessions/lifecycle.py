@@ -294,7 +294,7 @@ class Lifecycle:
 
     def refuse_unknown_agent(self, name: str) -> None:
         """Raise AgentUnknown if no agent of that name is registered."""
-        problem = unknown_agent_problem(name, self._services.agents.look_for(name))
+        problem = unknown_agent_problem(name, self._services.agents)
         if problem is not None:
             raise problem
 

@@ -275,7 +275,7 @@ def _log_plan(found: RecoveryPlan, rows: list[SessionState], *, resting: int) ->
     lost = sum(row.turn is not None for row in rows)
     if found.steps:
         logger.info(
-            "%d sessions stored, %d recovered, %d turns lost, %d to start",
+            "sessions stored: %d, recovered: %d, turns lost: %d, to start: %d",
             len(rows) + resting,
             len({recovery_step.session for recovery_step in found.steps}),
             lost,

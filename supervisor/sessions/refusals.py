@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
+from supervisor.core.agent_list import agent_unknown
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,
@@ -15,6 +14,8 @@ from supervisor.core.ids import SessionId
 from supervisor.core.state import Phase, SessionState
 from supervisor.store.pending import StoreHealth
 
+from .agents_cell import AgentsCell
+
 
 def no_reply(session_id: SessionId, problem: Exception | None) -> SessionNotActive:
     """Return the error for a request whose outcome is unknown."""
@@ -24,13 +25,10 @@ def no_reply(session_id: SessionId, problem: Exception | None) -> SessionNotActi
     )
 
 
-def unknown_agent_problem(name: str, agents: Collection[str]) -> AgentUnknown | None:
-    """Return the error for an agent name that is not registered; None if it is registered."""
-    if name in agents:
-        return None
-    return AgentUnknown(
-        f"no agent is called {name!r}", hint=f"use one of: {', '.join(sorted(agents))}"
-    )
+def unknown_agent_problem(name: str, agents: AgentsCell) -> AgentUnknown | None:
+    """Return the error for an agent name that is not registered; None if it can be used."""
+    known = agents.look_for(name)
+    return None if name in known else agent_unknown(name, known, agents.install_hints())
 
 
 def supervisor_closed() -> SessionNotActive:

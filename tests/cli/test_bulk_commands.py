@@ -2,14 +2,19 @@
 
 import io
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 import trio
+import trio.testing
 
 import supervisor
+from supervisor.cli.commands import wait
+from supervisor.cli.output import Screen
 from tests.cli.conftest import Kept
 from tests.cli.test_steer_commands import asking, busy, idle, stopped
 from tests.support.cli_daemon import Prepare, use_supervisor
@@ -111,7 +116,10 @@ def test_rules_are_listed_and_removed(call: Caller, monkeypatch: pytest.MonkeyPa
     assert (found["tool"], found["decision"]) == ("rm", "allow_always")
     assert "allow_always" in call("rules", "ls", "bob").out
     unknown = call("rules", "rm", "bob", "req_nothing")
-    assert (unknown.code, "`understudy rules ls ID` lists them" in unknown.err) == (3, True)
+    assert (unknown.code, "`understudy rules ls bob` lists them" in unknown.err) == (3, True)
+    removed = call("rules", "rm", "bob", "rm", "--json").json
+    assert removed == {"rule_id": rule[-1], "tool": "rm", "removed": True}
+    assert call("rules", "rm", "bob", "rm").out == "rm  allow_always removed\n"
 
 
 def test_set_changes_what_is_given(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +144,17 @@ async def working(sup: supervisor.Supervisor) -> None:
     await session.send("sleep 0.2\nsay done")
 
 
+async def asking_later(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("scripted", name="bob")
+    await session.send("sleep 0.2\nask rm")
+
+
+async def failing_twice(sup: supervisor.Supervisor) -> None:
+    session = await sup.create("scripted", name="bob")
+    await session.prompt("fail no paper")
+    await session.send("sleep 0.2\nfail no ink")
+
+
 @pytest.mark.parametrize(
     ("prepare", "typed", "code", "said"),
     [
@@ -147,6 +166,10 @@ async def working(sup: supervisor.Supervisor) -> None:
         (asking, "--any --for attention", 0, "bob  waiting"),
         (stopped, "bob --for stopped", 0, "bob  "),
         (busy, "bob --timeout 0.05", 124, ""),
+        (asking, "--any --for attention --new --timeout 0.05", 124, ""),
+        (asking_later, "--any --for attention --new", 0, "bob  waiting"),
+        (failing_twice, "bob --for attention --new", 1, "bob  failed"),
+        (idle, "bob --new", 2, ""),
         (idle, "nobody", 3, ""),
         (idle, "", 2, ""),
         (idle, "bob --any --all", 2, ""),
@@ -166,6 +189,28 @@ def test_the_exit_code_of_wait_says_the_outcome(
     done = call("wait", *typed.split())
 
     assert (done.code, said in done.out) == (code, True), (done.out, done.err)
+    assert code != 124 or done.err.endswith("still waiting for 1 session: bob\n")
+
+
+async def test_a_wait_for_new_attention_includes_sessions_created_later(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with supervisor.open() as sup:
+        await asking(sup)
+
+        @asynccontextmanager
+        async def opened(*_: object, **__: object) -> AsyncIterator[supervisor.Supervisor]:
+            yield sup
+
+        monkeypatch.setattr(wait, "open_target", opened)
+        waiter = wait._Waiter(Screen(), "attention", is_any=True, is_new=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(waiter.run, (), 30.0)
+            await trio.testing.wait_all_tasks_blocked()
+            late = await sup.create("scripted", name="late")
+            await late.send("ask rm")
+
+    assert capsys.readouterr().out == "late  waiting\n"
 
 
 async def spending(sup: supervisor.Supervisor) -> None:
@@ -198,6 +243,17 @@ def test_usage_reads_a_store_file(call: Caller, kept: Kept) -> None:
     found = call("usage", "--by", "agent", "--state", kept.path, "--json").json["items"]
 
     assert {one["name"]: one["turns"] for one in found} == {"echo": 3, "scripted": 1}
+
+
+def test_each_way_to_list_usage_has_the_time_of_turns(call: Caller, kept: Kept) -> None:
+    def seconds(by: str) -> list[float]:
+        found = call("usage", "--by", by, "--state", kept.path, "--json").json["items"]
+        return [one["wall_seconds"] for one in found]
+
+    assert len(seconds("session")) == 4
+    for by in ("session", "agent", "tree"):
+        assert all(seconds(by))
+        assert sum(seconds(by)) == pytest.approx(sum(seconds("day")))
 
 
 def test_several_requests_of_one_session_are_not_guessed(

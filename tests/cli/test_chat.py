@@ -14,7 +14,7 @@ def test_piped_lines_are_inputs_and_all_are_answered(call: Caller) -> None:
 def test_a_line_typed_while_busy_is_queued(call: Caller) -> None:
     done = call(*SCRIPTED, stdin="tool bash 0.3\nsay second\nsay third\n/inputs\n")
 
-    assert "queued, at place 0" in done.err
+    assert "queued, at place 1" in done.err
     assert "say third" in done.out
     assert done.out.endswith("second\nthird\n")
 
@@ -36,7 +36,7 @@ def test_interrupt_replaces_the_turn_with_a_text(call: Caller) -> None:
 
 
 def test_a_queued_input_is_cancelled(call: Caller) -> None:
-    done = call(*SCRIPTED, stdin="tool bash 0.3\nsay never\n/cancel 0\n/cancel 7\n")
+    done = call(*SCRIPTED, stdin="tool bash 0.3\nsay never\n/cancel 1\n/cancel 7\n")
 
     assert "cancelled: say never" in done.err
     assert "error: no input is queued at '7'" in done.err

@@ -94,6 +94,16 @@ def test_the_page_has_the_examples_that_help_shows(name: str, call: Caller) -> N
     assert all(f"  {line}\n" in call(name, "--help").out for line in shown)
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_fit_a_terminal_of_80_columns(
+    name: str, call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, _, examples = call(name, "--help").out.partition("Examples:")
+
+    assert max(map(len, examples.splitlines())) < 80
+
+
 # What people are told to type ----------------------------------------------------------------
 
 

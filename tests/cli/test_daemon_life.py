@@ -111,6 +111,13 @@ def test_a_reading_command_starts_nothing(home: Path, call: Caller) -> None:
     assert not state_of(home).exists()
 
 
+def test_what_needs_a_daemon_says_how_to_start_one(call: Caller) -> None:
+    done = call("wait", "--any")
+
+    assert (done.code, call("attach", "bob").code) == (5, 2)
+    assert "hint: start it with `understudy serve --detach`\n" in done.err
+
+
 def test_autostart_can_be_turned_off(
     home: Path, call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,8 +34,9 @@ def tree(monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def test_a_deep_tree_is_shown_as_lines(call: Caller) -> None:
-    shown = call("tree").out.splitlines()
+    head, *shown = call("tree").out.splitlines()
 
+    assert head.startswith("NAME ")
     assert len(shown) == 2 * (DEPTH + 1)
     assert shown[0].startswith("s_0 ")
     assert shown[2].startswith("   └─ s_2 ")

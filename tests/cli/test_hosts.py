@@ -73,6 +73,14 @@ def test_a_host_that_cannot_be_used_is_refused(given: dict[str, object]) -> None
         Host(**given)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("typed", ["foo", "foo a --tcp 5", "foo --tcp 5", "foo -- -x", "-- -x a"])
+def test_a_host_that_cannot_be_added_is_wrong_usage(call: Caller, home: Path, typed: str) -> None:
+    done = call("hosts", "add", *typed.split())
+
+    assert (done.code, "hosts add NAME" in done.err or "name of a host" in done.err) == (2, True)
+    assert not hosts_file(home).exists()
+
+
 @pytest.mark.parametrize("text", ["a = 1", "[a]\nssh = 5", "[a]\nuser = 'x'", "[a"])
 def test_a_malformed_file_of_hosts_is_reported(home: Path, call: Caller, text: str) -> None:
     hosts_file(home).parent.mkdir(parents=True)

@@ -60,6 +60,16 @@ def test_ps_notes_that_there_are_more_sessions(call: Caller, kept: Kept) -> None
     assert "--limit shows more" in shown.err
 
 
+def test_the_next_of_a_cut_list_continues_it(call: Caller, kept: Kept) -> None:
+    listed = ("ps", "--limit", 2, "--state", kept.path)
+    first = call(*listed, "--json").json
+    second = call(*listed, "--cursor", first["next"], "--json").json
+
+    found = [info["id"] for page in (first, second) for info in page["items"]]
+    assert (found, second["next"]) == ([kept.child, kept.parent, kept.anna], None)
+    assert call("ps", "--cursor", "x", "--state", kept.path).code == 2
+
+
 def test_ps_json_has_the_whole_info(call: Caller, kept: Kept) -> None:
     page = call("ps", "--state", kept.path, "--json").json
 
@@ -73,8 +83,11 @@ def test_ps_json_has_the_whole_info(call: Caller, kept: Kept) -> None:
 def test_tree_shows_children_below_their_parents(call: Caller, kept: Kept) -> None:
     shown = call("tree", "--state", kept.path).out.splitlines()
 
-    assert shown[1].startswith(f"{kept.parent}  finished  scripted  parent")
-    assert shown[2].startswith(f"└─ {kept.child}  finished  echo  child")
+    columns = [line.split()[:5] for line in shown]
+    assert columns[0] == ["NAME", "ID", "STATE", "AGENT", "ABOUT"]
+    assert columns[2][:4] == ["parent", kept.parent[:6], "finished", "scripted"]
+    assert columns[3] == ["└─", "child", kept.child[:6], "finished", "echo"]
+    assert len({line.index("finished") for line in shown[1:]}) == 1
 
 
 def test_tree_shows_the_subtree_of_one_session(call: Caller, kept: Kept) -> None:
@@ -87,9 +100,13 @@ def test_show_prints_the_session_fields(call: Caller, kept: Kept) -> None:
     shown = call("show", kept.over, "--state", kept.path).out
 
     assert f"id         {kept.over}\n" in shown
-    assert "stopped    user_cancelled\n" in shown
+    assert "stopped    by a user (user_cancelled)\n" in shown
     assert "last turn  completed (" in shown
     assert call("show", kept.over, "--state", kept.path, "--json").json["turns"] == 1
+
+
+def test_show_prints_the_name_of_the_parent_beside_its_id(call: Caller, kept: Kept) -> None:
+    assert f"below      parent ({kept.parent})" in call("show", "child", "--state", kept.path).out
 
 
 def test_show_transcript_prints_the_messages(call: Caller, kept: Kept) -> None:

@@ -95,3 +95,16 @@ def test_limits_of_a_child_are_its_parents_unless_given(call: Caller) -> None:
     made = call("spawn", "above", "echo", "hello", "--turns", "4", "--json").json
 
     assert (made["limits"]["turns"], made["limits"]["max_children"]) == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"), [("ech", "did you mean echo?"), ("codex", "install it: npm install -g")]
+)
+def test_an_unknown_agent_is_refused_before_a_daemon_is_started(
+    call: Caller, agent: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    refused = call("new", agent)
+
+    assert (refused.code, told in refused.err) == (3, True), refused.err

@@ -15,7 +15,7 @@ from supervisor import Attention, Info, LastOutcome
 from supervisor.cli.output import Screen
 from supervisor.cli.session_cells import format_cost, format_tokens, shorten_ids, state_cell
 from supervisor.cli.session_table import print_sessions
-from tests.support.cli_runner import Caller
+from tests.support.cli_runner import Caller, on_a_terminal
 
 
 @pytest.fixture
@@ -111,6 +111,72 @@ def test_a_small_cost_is_not_shown_as_nothing() -> None:
         "0.50",
         "12.00",
     ]
+
+
+def printed(
+    monkeypatch: pytest.MonkeyPatch, width: int, *found: Info, **options: bool
+) -> list[str]:
+    out = io.StringIO()
+    monkeypatch.setattr(Screen, "width", property(lambda _: width))
+    print_sessions(Screen(out=out), found, **options)
+    return out.getvalue().splitlines()
+
+
+def test_a_session_without_a_name_has_a_word_that_finds_it(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = _fields(mixed) | {"name": None, "title": "hi there", "attention": ()}
+    fields |= {"last_outcome": None}
+
+    _, line = printed(monkeypatch, 140, Info(**fields))
+
+    assert line.split()[0] == fields["id"][:6]
+    assert line.endswith("hi there")
+
+
+@pytest.mark.parametrize(
+    ("changes", "about"),
+    [
+        ({}, "no compiler"),
+        ({"attention": ()}, "RuntimeError: no compiler"),
+        ({"attention": (), "last_outcome": None}, "the first text"),
+        ({"attention": (), "waiting_for": "turn_slot"}, "waits for a turn slot, all are taken"),
+    ],
+)
+def test_about_is_what_is_most_useful_now(
+    changes: dict[str, Any], about: str, mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = _fields(mixed) | {"title": "the first text"} | changes
+
+    assert printed(monkeypatch, 160, Info(**fields))[1].endswith(about)
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_columns_of_a_repainted_list_keep_their_places(
+    width: int, mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = _fields(mixed)
+    more = {"queued": 12, "usage": supervisor.Usage(12_345, 678, 0.42), "attention": ()}
+
+    before = printed(monkeypatch, width, Info(**fields), is_repainted=True)
+    after = printed(monkeypatch, width, Info(**fields | more), is_repainted=True)
+
+    assert before[0].rstrip() == after[0].rstrip()
+
+
+def test_ps_watch_says_that_the_daemon_does_not_run(mixed: Path, home: Path) -> None:
+    store = home / ".local" / "state" / "understudy" / "state.db"
+    store.parent.mkdir(parents=True)
+    store.write_bytes(mixed.read_bytes())
+
+    with on_a_terminal("ps", "--watch", columns=100) as watching:
+        watching.see("The daemon is not running")
+        shown = watching.see("broken")
+        watching.press_ctrl_c()
+
+        assert watching.end() == 130
+    # After the first repaint, which would hide it.
+    assert shown.index("\x1b[J") < shown.index("The daemon is not running")
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])

@@ -118,8 +118,18 @@ def test_send_wait_reports_the_reason_for_a_missing_result(call: Caller, daemon:
 def test_an_input_for_a_busy_session_is_queued(call: Caller, daemon: Daemon) -> None:
     daemon(busy)
 
-    assert call("send", "bob", "hello").out.startswith("queued at place 0  in_")
+    assert call("send", "bob", "hello").out.startswith("queued at place 1  in_")
     assert call("send", "bob", "hello", "--when-busy", "reject").code == 1
+
+
+def test_an_input_for_a_stopped_session_says_that_it_resumes_it(
+    call: Caller, daemon: Daemon
+) -> None:
+    daemon(stopped)
+
+    assert call("send", "bob", "hello").err == "bob was stopped; this input resumes it.\n"
+    refused = call("send", "bob", "hello", "--if-stopped", "reject")
+    assert (refused.code, "resumes it" in refused.err) == (1, False)
 
 
 def test_an_input_above_the_queue_cap_is_refused(call: Caller, daemon: Daemon) -> None:
@@ -142,7 +152,7 @@ def test_a_turn_is_interrupted(call: Caller, daemon: Daemon) -> None:
     done = call("interrupt", "bob", "--json").json
 
     assert (done["scope"], done["matched"], done["stopped"]) == ("turn", 1, 1)
-    assert "1 stopped in" in call("interrupt", "bob", "--tree").out
+    assert "interrupted in" in call("interrupt", "bob", "--tree").out
 
 
 def test_an_interrupt_of_an_ended_turn_changes_nothing(call: Caller, daemon: Daemon) -> None:
@@ -192,7 +202,7 @@ def test_an_interrupt_of_a_turn_that_hangs_says_that_its_task_still_runs(
 
     done = call("interrupt", "bob")
 
-    assert (done.code, "1 unreachable" in done.out) == (1, True)
+    assert (done.code, "still running after" in done.out) == (1, True)
     assert "its task still runs (a zombie)" in done.err
     assert "`understudy fork bob` continues the conversation in a new session" in done.err
 
@@ -222,6 +232,7 @@ def test_rename_gives_another_name_unless_it_is_taken(call: Caller, daemon: Daem
     refused = call("rename", "bob", "ann")
     assert refused.code == 1
     assert "is taken" in refused.err
+    assert "path finds it: builder/tests" in refused.err
 
 
 def test_queued_inputs_are_listed_edited_moved_and_cancelled(call: Caller, daemon: Daemon) -> None:
@@ -231,7 +242,23 @@ def test_queued_inputs_are_listed_edited_moved_and_cancelled(call: Caller, daemo
 
     # Each call finds another supervisor, in which nothing was changed yet.
     assert "say one" in call("inputs", "bob").out
-    assert call("inputs", "bob", "--cancel", "nothing").code == 3
+    unknown = call("inputs", "bob", "--cancel", "nothing")
+    assert (unknown.code, "`understudy inputs bob` lists them" in unknown.err) == (3, True)
+
+
+def test_places_of_queued_inputs_count_from_1(call: Caller, daemon: Daemon) -> None:
+    daemon(full)
+
+    def places(*change: str) -> list[tuple[str, str]]:
+        _, *rows = call("inputs", "bob", *change).out.splitlines()
+        return [(row.split()[0], row[row.index("say") :]) for row in rows]
+
+    assert places() == [("1", "say one"), ("2", "say two")]
+    assert places("--move", "2", "1") == [("1", "say two"), ("2", "say one")]
+    assert places("--cancel", "1") == [("1", "say two")]
+    assert places("--edit", "2", "say three")[1] == ("2", "say three")
+    assert call("inputs", "bob", "--move", "2", "0").code == 2
+    assert call("inputs", "bob", "--cancel", "3").code == 3
 
 
 def test_permission_requests_are_listed_and_answered(call: Caller, daemon: Daemon) -> None:
@@ -289,11 +316,53 @@ def test_rm_refuses_a_part_of_an_id(
     assert "write the whole id or the name" in refused.err
 
 
+def test_attach_in_a_pipe_names_the_session_before_the_terminal(
+    call: Caller, daemon: Daemon
+) -> None:
+    daemon(idle)
+
+    assert call("attach", "nobody").code == 3
+    refused = call("attach", "bob")
+    assert (refused.code, "`understudy watch bob` prints" in refused.err) == (2, True)
+
+
 def test_why_explains_the_wait_of_a_session(call: Caller, daemon: Daemon) -> None:
     daemon(busy)
 
-    assert "waits for tool" in call("why", "bob").out
+    assert "waits for a tool" in call("why", "bob").out
     assert call("why", "bob", "--json").json["chain"][0]["waits_for"] == "tool"
+
+
+async def zombie(sup: supervisor.Supervisor) -> None:
+    await hanging(sup)
+    await sup.session((await sup.list()).items[0].id).interrupt("turn")
+
+
+def test_why_and_show_say_what_helps_against_a_zombie(call: Caller, daemon: Daemon) -> None:
+    daemon(zombie)
+
+    why, show = call("why", "bob"), call("show", "bob")
+
+    assert re.match(r"bob \(s_\w+, scripted, unhealthy\) waits", why.out)
+    assert "waits for the task of an ended turn, a zombie (turn_" in why.out
+    assert "`understudy fork bob` continues" in why.err
+    assert "`understudy fork bob` continues" in show.err
+
+
+async def family(sup: supervisor.Supervisor) -> None:
+    await busy(sup)
+    (parent,) = (await sup.list()).items
+    for name in ("ann", "eve"):
+        child = await sup.session(parent.id).spawn("scripted", "sleep 60", name=name)
+        await _seen(child, "turn_started")
+
+
+def test_stop_counts_the_children_that_stop_too(call: Caller, daemon: Daemon) -> None:
+    daemon(family)
+
+    assert re.search(r"children +ann \(s_\w+\), eve \(s_", call("show", "bob").out)
+    assert call("stop", "bob").out.endswith("bob, with 2 descendants\n")
+    assert call("stop", "ann").out.endswith("ann\n")
 
 
 def test_promote_says_that_the_agent_cannot_be_steered(

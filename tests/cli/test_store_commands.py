@@ -21,6 +21,14 @@ def test_an_export_can_be_imported(call: Caller, kept: Kept, tmp_path: Path) -> 
     assert [message["text"][:5] for message in shown["transcript"]] == ["roses", "roses"]
 
 
+def test_an_export_says_that_it_replaces_a_file(call: Caller, kept: Kept, tmp_path: Path) -> None:
+    where = ("-o", tmp_path / "anna", "--state", kept.path)
+    said = [call("export", "anna", *where).err, call("export", "anna", *where).err]
+    said.append(call("export", "anna", "--format", "sqlite", *where).err)
+
+    assert ["in place of the file that was there" in one for one in said] == [False, True, True]
+
+
 def test_an_exported_file_is_private(call: Caller, kept: Kept, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     call("export", "anna", "--format", "html", "-o", page, "--state", kept.path)

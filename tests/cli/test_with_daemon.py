@@ -41,7 +41,9 @@ def test_a_session_continues_between_commands(call: Caller, daemon: subprocess.P
     assert "agent_text" in call("log", "bob", "--records").out
     assert call("search", "hello", "--json").json["items"]
     assert "bob" in call("tree").out
-    assert "1 of 1 sessions live" in call("top").out
+    printed = call("top").out
+    assert "1 of 1 sessions live, 0 running turns.\nNAME" in printed
+    assert printed.endswith(f"\n\n{call('tree').out}")
     assert call("export", "bob").out.count("hello") > 1
     assert call("show", "nobody").code == 3
     assert call("rm", made, "--json").json == {"session_id": made, "deleted": True}
@@ -187,4 +189,4 @@ def test_the_tutorial_can_be_followed_with_the_scripted_agent(
 
     assert [text.split()[0] for text in said[:3]] == ["started", "queued", "staged"]
     assert "say in French" in said[3]
-    assert "1 stopped in" in call("interrupt", "builder", "--reason", "that was plenty").out
+    assert "interrupted in" in call("interrupt", "builder", "--reason", "that was plenty").out

@@ -123,6 +123,24 @@ def test_a_later_completed_turn_removes_a_failure() -> None:
     assert shown(play) == []
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "kinds"),
+    [
+        (("lost", "failed"), ["failed_turn", "lost_turn"]),
+        (("failed", "lost"), ["lost_turn", "failed_turn"]),
+    ],
+)
+def test_the_newest_failure_of_a_turn_comes_first(
+    outcomes: tuple[str, str], kinds: list[str]
+) -> None:
+    play = in_turn()
+    end(play, outcomes[0])
+    play.send("again")
+    end(play, outcomes[1])
+
+    assert [kind for kind, _ in shown(play)] == kinds
+
+
 def test_a_refused_spawn_outlives_its_own_turn_only() -> None:
     play = in_turn()
     play.now += 1.0

@@ -59,8 +59,9 @@ async def test_an_installed_preset_is_used_without_configuration(home: Home) -> 
 async def test_a_preset_that_is_installed_later_is_found_when_it_is_used(home: Home) -> None:
     path = {"PATH": str(home.folder / "bin")}
     async with running(home, environ=path) as daemon:
-        with pytest.raises(supervisor.AgentUnknown):
+        with pytest.raises(supervisor.AgentUnknown, match="codex is not installed") as refusal:
             await daemon.remote.create("codex", workspace=str(home.folder))
+        assert "npm install -g @agentclientprotocol/codex-acp" in str(refusal.value.hint)
         assert "npm install" in ((await listed(daemon, "codex")).missing or "")
 
         install(home, "codex-acp")

@@ -302,6 +302,17 @@ async def test_systemd_is_notified_of_ready_and_stopping(
     assert daemon.code is ExitCode.CLEAN
 
 
+async def test_the_status_line_counts_one_as_one() -> None:
+    async with supervisor.open() as sup:
+        session = await sup.create("scripted")
+        async with session.watch() as feed:
+            await session.send("sleep 60")
+            async for item in feed:
+                if isinstance(item, supervisor.Record) and item.kind == "turn_started":
+                    break
+        assert sup.introspect().status_line() == "1 session live, 1 turn runs"
+
+
 async def test_requests_on_the_port_need_the_token(home: Home) -> None:
     port = free_port()
     home.write(f"[daemon]\ntcp_port = {port}")

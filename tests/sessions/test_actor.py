@@ -22,11 +22,11 @@ def crash_on(monkeypatch: pytest.MonkeyPatch, kind: type[ev.Event], *, times: in
     """Crash the actor that decides on such an event, this many times."""
     crashes: list[int] = []
 
-    def decide_or_crash(session: object, event: ev.Event) -> object:
+    def decide_or_crash(session: object, event: ev.Event, last_seq: int) -> object:
         if isinstance(event, kind) and len(crashes) < times:
             crashes.append(1)
             raise RuntimeError("a defect")
-        return decide(session, event)  # type: ignore[arg-type]
+        return decide(session, event, last_seq)  # type: ignore[arg-type]
 
     monkeypatch.setattr(shell, "decide", decide_or_crash)
     return crashes

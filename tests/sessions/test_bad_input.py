@@ -110,6 +110,11 @@ async def watch_all(sup: Supervisor, after: Any) -> None:  # noqa: ANN401
         pass
 
 
+async def watch_rows(sup: Supervisor, sessions: Any, after: Any = 0) -> None:  # noqa: ANN401
+    async with sup.watch_sessions(sessions, after=after):
+        pass
+
+
 OPTIONS: dict[str, list[Any]] = {
     "name": BAD_LABELS,
     "title": BAD_LABELS,
@@ -273,6 +278,12 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
         lambda g, bad: g.sup.answer(g.request, bad),
         [*BAD_WORDS, "maybe", "cancelled"],
     ),
+    "watch_sessions sessions": (
+        lambda g, bad: watch_rows(g.sup, bad),
+        [5, [5], [None], ["../x"], ["s_" + "a" * 99], [f"s_{n:012}" for n in range(17)]],
+    ),
+    "watch_sessions after": (lambda g, bad: watch_rows(g.sup, (), bad), BAD_PLACES),
+    "seen seq": (lambda g, bad: g.idle.seen(bad), [*BAD_PLACES, 1_000, 2**63]),
     "watch all after": (lambda g, bad: watch_all(g.sup, bad), BAD_PLACES),
 }
 

@@ -7,8 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from supervisor.core.errors import SupervisorError
+from supervisor.core.info import Info
 from supervisor.core.receipts import InterruptReport
 from supervisor.core.records import Record
+from supervisor.handles.page import Page
+from supervisor.handles.shapes import Why
 
 
 class DaemonWentAway(SupervisorError):
@@ -38,6 +41,10 @@ class FakeDaemon:
     def __init__(self, *first: object) -> None:
         self.first = list(first)
         self.asked: list[tuple[Any, ...]] = []
+        # What the daemon has besides what it streams, one session on each page of a list.
+        self.stopped: list[Info] = []
+        self.session_feeds: dict[str, FakeFeed] = {}
+        self.chains: dict[str, Why] = {}
         self.records: dict[str, list[Record]] = {}
         self.feed: FakeFeed | None = None
         self.is_there = True
@@ -70,6 +77,13 @@ class FakeDaemon:
     def session(self, session_id: str) -> "FakeSession":
         return FakeSession(self, session_id)
 
+    async def list(self, *, phase: str, limit: int, cursor: str | None) -> Page[Info]:
+        assert phase == "stopped"
+        assert limit > 0
+        place = int(cursor or 0)
+        is_last = place + 1 >= len(self.stopped)
+        return Page(tuple(self.stopped[place : place + 1]), None if is_last else str(place + 1))
+
     async def answer(self, request_id: str, decision: str) -> None:
         self.asked.append(("answer", request_id, decision))
 
@@ -82,11 +96,14 @@ class FakeSession:
         self._daemon = daemon
 
     async def why(self) -> object:
-        raise DaemonWentAway("nobody knows", hint="read the row")
+        found = self._daemon.chains.get(self.id)
+        if found is None:
+            raise DaemonWentAway("nobody knows", hint="read the row")
+        return found
 
     @asynccontextmanager
     async def watch(self, after: int = 0) -> AsyncIterator[FakeFeed]:
-        feed = FakeFeed()
+        feed = self._daemon.session_feeds[self.id] = FakeFeed()
         for record in self._daemon.records.get(self.id, ()):
             feed.items.put_nowait(record)
         yield feed

@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import attrs
+
 from supervisor.core.ids import RequestId, SessionId, TurnId
+from supervisor.core.info import Info
 from supervisor.core.session_values import Attention, Phase
 from supervisor.handles.session_rows import SessionRow, Snapshot
 from supervisor.sessions.inbox import PermissionRequest
 from supervisor.store.pending import StoreState
+from tests.support.export_samples import SampleHistory, info_for, records_of
 
 NOW = 1_000_000.0
 
@@ -73,6 +77,13 @@ def failed_row(name: str, **changes: Any) -> SessionRow:  # noqa: ANN401 - field
     failure = Attention("failed_turn", "exit code 137", NOW - 90, 1)
     failed = {"badge": "failed", "phase": Phase.STOPPED, "attention": (failure,)}
     return make_row(name, **{**failed, **changes})
+
+
+def stopped_info(name: str) -> Info:
+    """Return a stopped session as a list of sessions has it."""
+    info = info_for(records_of(SampleHistory()))
+    stopped = attrs.evolve(info, phase=Phase.STOPPED, badge="stopped", attention=())
+    return attrs.evolve(stopped, id=SessionId(f"s_{name}"), name=name)
 
 
 def make_request(name: str, session: str, **changes: Any) -> PermissionRequest:  # noqa: ANN401 - fields of the row

@@ -17,6 +17,7 @@ from supervisor.cli.failures import OK
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.text_format import Cell
+from supervisor.cli.typed_ahead import TypedAhead, hold_typed
 from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Record
 
@@ -46,14 +47,15 @@ def chat(*, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's opt
     screen = Screen(as_json=as_json)
     parsed = parse_run_options(**options)
     if sys.stdin.isatty() and screen.is_ansi_terminal and not as_json:
-        return run_on_asyncio(screen, partial(_chat_on_screen, parsed))
+        with hold_typed() as typed:
+            return run_on_asyncio(screen, partial(_chat_on_screen, parsed, typed))
     chatting = _Chat(screen, parsed)
     return run_async(
         screen, partial(run_interruptible, screen, chatting.run, interrupt=chatting.interrupt)
     )
 
 
-async def _chat_on_screen(options: RunOptions) -> int:
+async def _chat_on_screen(options: RunOptions, typed: TypedAhead) -> int:
     """Run the conversation on the screen of `attach`, in a supervisor of this process."""
     from supervisor.cli.private_server import serve_in_thread  # noqa: PLC0415 - slow to import
     from supervisor.cli.screens.attach_app import AttachApp  # noqa: PLC0415 - slow to import
@@ -71,6 +73,7 @@ async def _chat_on_screen(options: RunOptions) -> int:
             slash_commands=run_slash_command,
             greeting=greeting,
             after_leaving="ends",
+            typed=typed.take(),
         )
         await app.run_async()
     return OK

@@ -59,8 +59,10 @@ def completion(*, shell: str, as_json: bool) -> None:
     Save the output: for bash as ~/.local/share/bash-completion/completions/understudy, for fish as
     ~/.config/fish/completions/understudy.fish, for zsh as _understudy in a folder of $fpath.
     """
+    from supervisor.cli.bash_completion import register  # noqa: PLC0415 - only for the shell
     from supervisor.cli.group import commands  # noqa: PLC0415 - the group imports this module
 
+    register()
     screen = Screen(as_json=as_json)
     kind = get_completion_class(shell)
     assert kind is not None  # click has a class for each of the three

@@ -229,7 +229,7 @@ _ASIDE_LABELS: Final = {
     "tool_ended": "tool",
     "interrupted": "interrupted",
     "steered": "steered",
-    "agent_restarting": "the agent exited and restarts:",
+    "agent_restarting": "the agent is started again:",
     "child_started": "child",
     "child_ended": "child",
     "spawn_refused": "spawn refused:",

@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
+from supervisor.cli.failures import WrongUsage
 from supervisor.cli.host_file import Host, find_host, read_hosts, write_hosts
 from supervisor.cli.options import Count, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.text_format import Cell
+from supervisor.core.errors import ConfigError
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[add|rm|ls]")
@@ -72,13 +74,16 @@ def add(*, name: str, destination: str | None, as_json: bool, **options: Any) ->
     if options["tcp"] is not None and options["socket"] is not None:
         raise click.UsageError("--socket is for ssh; give only one of --socket and --tcp.")
     token = options["token_file"]
-    host = Host(
-        name,
-        ssh=destination,
-        socket=options["socket"],
-        port=options["tcp"],
-        token_file=None if token is None else str(Path(token).expanduser().absolute()),
-    )
+    try:
+        host = Host(
+            name,
+            ssh=destination,
+            socket=options["socket"],
+            port=options["tcp"],
+            token_file=None if token is None else str(Path(token).expanduser().absolute()),
+        )
+    except ConfigError as error:  # the arguments are wrong, not the file
+        raise WrongUsage(str(error.args[0]), hint=error.hint) from None
     path = write_hosts({**read_hosts(os.environ), name: host}, os.environ)
     if screen.as_json:
         screen.data(host)

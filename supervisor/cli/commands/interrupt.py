@@ -16,6 +16,7 @@ from supervisor.cli.progress_bar import progress
 from supervisor.cli.safe import safe
 from supervisor.cli.target import find_id, open_target
 from supervisor.cli.text_format import format_duration
+from supervisor.cli.wait_words import LADDER_WORDS, zombie_hint
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
 
 if TYPE_CHECKING:
@@ -126,16 +127,30 @@ def _show(
         elif replacement is not None:
             screen.note(f"The text was not sent; use `understudy send {session} TEXT`.")
         return
-    words = ("stopped", "already_over", "stale", "unreachable")
-    counted = [
-        f"{getattr(report, word)} {word.replace('_', ' ')}"
-        for word in words
-        if getattr(report, word)
-    ]
-    step = f", by {report.ladder_step}" if report.ladder_step else ""
-    screen.line(f"{', '.join(counted) or 'nothing'} in {format_duration(report.seconds)}{step}")
+    took = f"{'in' if report.stopped else 'after'} {format_duration(report.seconds)}"
+    screen.line(f"{_outcome_words(report)} {took}{_step_words(report)}")
     if report.unreachable:
         screen.note(_unreachable_note(session, scope))
+
+
+def _outcome_words(report: InterruptReport) -> str:
+    """Return what became of the targets: without a number if there is one."""
+    counts = {
+        "interrupted": report.stopped,
+        "already over": report.already_over,
+        "replaced by another turn": report.stale,
+        "still running": report.unreachable,
+    }
+    found = {word: count for word, count in counts.items() if count}
+    if sum(found.values()) == 1:
+        return next(iter(found))
+    return ", ".join(f"{count} {word}" for word, count in found.items()) or "nothing changed"
+
+
+def _step_words(report: InterruptReport) -> str:
+    if report.ladder_step is None or not report.stopped:
+        return ""
+    return f", {LADDER_WORDS[report.ladder_step]}"
 
 
 def _nothing_to_interrupt(report: InterruptReport) -> str:
@@ -156,9 +171,4 @@ def _unreachable_note(session: str, scope: Scope) -> str:
             " their sessions start no other turn until these end;"
             f" `understudy tree {session}` shows them as unhealthy."
         )
-    return (
-        "The agent did not react. Its turn is closed, but its task still runs (a zombie), and the"
-        f" session starts no other turn until that ends. `understudy fork {session}` continues the"
-        " conversation in a new session; a restart of the daemon ends the task."
-        f" `understudy why {session}` shows it."
-    )
+    return f"The agent did not react. {zombie_hint(session)} `understudy why {session}` shows it."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from supervisor.cli.session_options import (
     without_nothing,
     workspace_option,
 )
-from supervisor.cli.target import find_session, open_target
+from supervisor.cli.target import find_session, load_configuration, open_target
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target
@@ -63,7 +64,8 @@ async def _new(
     limits: dict[str, Any],
     message: str | None,
 ) -> None:
-    async with open_target(screen, start=True) as sup:
+    check = partial(_refuse_unknown, agent)
+    async with open_target(screen, start=True, before_start=check) as sup:
         if "workspace" not in options:
             options["workspace"] = await _default_workspace(sup, agent)
         made = await sup.create(agent, **options)
@@ -72,6 +74,18 @@ async def _new(
         if message is not None:
             await made.send(message)
         show_created(screen, await made.info())
+
+
+def _refuse_unknown(agent: str) -> None:
+    """Raise `AgentUnknown` if a daemon that is started now would not have the agent."""
+    from supervisor.configuration.agent_catalog import AgentCatalog  # noqa: PLC0415 - slow to import
+    from supervisor.core.agent_list import agent_unknown  # noqa: PLC0415 - as above
+
+    catalog = AgentCatalog(load_configuration(None).agents, os.environ)
+    hints = catalog.install_hints()
+    known = {one.name for one in catalog.listed()} - hints.keys()
+    if agent not in known:
+        raise agent_unknown(agent, known, hints)
 
 
 async def _default_workspace(sup: Target, agent: str) -> str | None:

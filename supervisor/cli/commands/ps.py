@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 import click
@@ -14,9 +15,10 @@ import orjson
 from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import BADGE, PHASE, TEXT, Count, json_option, state_option
 from supervisor.cli.output import Screen
-from supervisor.cli.session_table import print_sessions, tree_lines
+from supervisor.cli.session_table import print_sessions, print_tree
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import Cell, counted, cut_note
+from supervisor.core.errors import short_repr
 from supervisor.core.info import NEEDS, need_of
 from supervisor.core.session_values import Phase
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from supervisor.cli.target import Target
     from supervisor.core.info import Info
 
+
+# What the list is sorted by: the need, the time of the last activity (newest first), the id.
+ListPlace: TypeAlias = tuple[int, float, str]
 
 _PAGE_SIZE: Final = 500
 _WATCH_SECONDS: Final = 2.0
@@ -52,6 +57,7 @@ _WATCH_SECONDS: Final = 2.0
     type=Count(1),
     help="Maximum number of sessions.",
 )
+@click.option("--cursor", metavar="NEXT", type=TEXT, help="Continue a list; --json prints `next`.")
 @json_option
 def ps(
     *,
@@ -61,6 +67,7 @@ def ps(
     ids_only: bool,
     repeats: bool,
     limit: int,
+    cursor: str | None,
     **filters: Any,  # noqa: ANN401 - click's options
 ) -> int:
     """List sessions, those that need you first.
@@ -73,7 +80,13 @@ def ps(
     asked = {name: value for name, value in filters.items() if value is not None}
     # A phase or a badge selects stopped sessions too.
     include_stopped = with_stopped or "phase" in asked or "badge" in asked
-    wanted = _Wanted(asked, include_stopped=include_stopped, limit=limit, ids_only=ids_only)
+    wanted = WantedSessions(
+        asked,
+        include_stopped=include_stopped,
+        limit=limit,
+        ids_only=ids_only,
+        after=None if cursor is None else _decode_place(cursor),
+    )
     if repeats and (as_json or ids_only or not screen.is_ansi_terminal):
         screen.note("Not on a terminal, so the list is printed once.")
         repeats = False
@@ -82,23 +95,28 @@ def ps(
 
 
 @attrs.frozen
-class _Wanted:
+class WantedSessions:
     """The filters of a list, and how much of it is shown."""
 
-    asked: dict[str, Any]
-    include_stopped: bool = attrs.field(kw_only=True)
-    limit: int = attrs.field(kw_only=True)
-    ids_only: bool = attrs.field(kw_only=True)
+    asked: dict[str, Any] = attrs.field(factory=dict)
+    include_stopped: bool = attrs.field(default=False, kw_only=True)
+    limit: int = attrs.field(default=100, kw_only=True)
+    ids_only: bool = attrs.field(default=False, kw_only=True)
+    after: ListPlace | None = attrs.field(default=None, kw_only=True)
 
 
-async def _ps(screen: Screen, state: str | None, wanted: _Wanted) -> None:
+async def _ps(screen: Screen, state: str | None, wanted: WantedSessions) -> None:
     async with open_target(screen, state=state, access="read") as sup:
-        found, hidden = await _list_sessions(sup, wanted)
+        found, hidden = await list_sessions(sup, wanted)
         # The phase of a damaged session is unknown. Finding them reads all rows.
         damaged = (await sup.stats()).damaged if wanted.include_stopped else ()
     shown = found[: wanted.limit]
     if screen.as_json:
-        data: dict[str, Any] = {"items": shown, "next": None}
+        is_cut = len(shown) < len(found)
+        data: dict[str, Any] = {
+            "items": shown,
+            "next": _encode_place(shown[-1]) if is_cut else None,
+        }
         screen.data(data | ({"damaged": damaged} if wanted.include_stopped else {}))
         return
     if wanted.ids_only:
@@ -117,25 +135,36 @@ async def _ps(screen: Screen, state: str | None, wanted: _Wanted) -> None:
         screen.note(f"{session_id} is damaged; `understudy repair {session_id}` shows why.")
 
 
-async def _watch(screen: Screen, state: str | None, wanted: _Wanted) -> None:
+async def _watch(screen: Screen, state: str | None, wanted: WantedSessions) -> None:
     """Repaint the list until Ctrl-C, as much of it as the terminal has lines for."""
     while True:
-        async with open_target(screen, state=state, access="read") as sup:
-            found, _ = await _list_sessions(sup, wanted)
-        rows = os.get_terminal_size().lines - 3
+        # Shown with each list: a note before it would be painted over.
+        notes = io.StringIO()
+        async with open_target(Screen(err=notes), state=state, access="read") as sup:
+            found, _ = await list_sessions(sup, wanted)
+        said = notes.getvalue().split("\n")[:-1]
+        rows = os.get_terminal_size().lines - 3 - len(said)
         screen.write("\x1b[H\x1b[J")
         clock = time.strftime("%H:%M:%S")
         screen.line(Cell(f"{counted(len(found), 'session')}, {clock}", "dim"))
-        print_sessions(screen, found[: min(rows, wanted.limit)])
-        if state is None:
-            time.sleep(_WATCH_SECONDS)  # noqa: ASYNC251 - runs without trio; Ctrl-C ends it
-        else:
-            import trio  # noqa: PLC0415 - only for a file
-
-            await trio.sleep(_WATCH_SECONDS)
+        for note in said:
+            screen.line(Cell(note, "red"))
+        print_sessions(screen, found[: max(0, min(rows, wanted.limit))], is_repainted=True)
+        await _pause()
 
 
-async def _list_sessions(sup: Target, wanted: _Wanted) -> tuple[list[Info], int]:
+async def _pause() -> None:
+    from supervisor.client.running_loop import is_in_event_loop  # noqa: PLC0415 - not for one list
+
+    if is_in_event_loop():
+        import trio  # noqa: PLC0415 - for a file, or while the daemon does not run
+
+        await trio.sleep(_WATCH_SECONDS)
+    else:
+        time.sleep(_WATCH_SECONDS)  # noqa: ASYNC251 - runs without trio; Ctrl-C ends it
+
+
+async def list_sessions(sup: Target, wanted: WantedSessions) -> tuple[list[Info], int]:
     """Return the sessions to show by need, and the number of hidden stopped sessions."""
     found: list[Info] = []
     hidden = 0
@@ -153,8 +182,33 @@ async def _list_sessions(sup: Target, wanted: _Wanted) -> tuple[list[Info], int]
                 hidden += 1
         cursor = page.next
         if cursor is None:
-            found.sort(key=lambda info: (NEEDS.index(need_of(info)), -info.last_active_at))
+            found.sort(key=_place)
+            if wanted.after is not None:
+                found = [info for info in found if _place(info) > wanted.after]
             return found, hidden
+
+
+def _place(info: Info) -> ListPlace:
+    return NEEDS.index(need_of(info)), -info.last_active_at, info.id
+
+
+def _encode_place(info: Info) -> str:
+    import base64  # noqa: PLC0415 - only for a list that is cut
+
+    return base64.urlsafe_b64encode(orjson.dumps(_place(info))).decode()
+
+
+def _decode_place(cursor: str) -> ListPlace:
+    """Return the place that a cursor stands for; raise click's `UsageError` if there is none."""
+    import base64  # noqa: PLC0415 - only for a list that goes on
+
+    try:
+        need, active, session_id = orjson.loads(base64.urlsafe_b64decode(cursor))
+        return int(need), float(active), str(session_id)
+    except (ValueError, TypeError):
+        raise click.UsageError(
+            f"{short_repr(cursor)} is no cursor; --cursor wants the `next` of `ps --json`."
+        ) from None
 
 
 @click.command()
@@ -181,5 +235,4 @@ async def _tree(screen: Screen, state: str | None, session: str | None) -> None:
     if not roots:
         screen.note("No live sessions. `understudy ps --all` lists stopped ones.")
         return
-    for line in tree_lines(roots, with_box_characters=screen.has_box_characters):
-        screen.line(*screen.fit(line))
+    print_tree(screen, roots)

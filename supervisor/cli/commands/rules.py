@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 
 import click
 
 from supervisor.cli.async_runner import run_requests
+from supervisor.cli.failures import IdNotFound
 from supervisor.cli.options import TEXT, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import Cell
+from supervisor.core.errors import short_repr
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[ls|rm]")
@@ -40,8 +43,8 @@ async def _list(screen: Screen, session: str) -> None:
     if not found:
         screen.note("No rules.")
         return
-    rows = [(Cell(one.id, "bold"), one.tool, one.decision) for one in found]
-    screen.table(("RULE", "TOOL", "DECISION"), rows)
+    rows = [(Cell(one.tool, "bold"), one.decision, one.id) for one in found]
+    screen.table(("TOOL", "DECISION", "RULE"), rows, shrinkable=[0])
 
 
 @rules.command("rm", short_help="Remove a permission rule.")
@@ -49,15 +52,30 @@ async def _list(screen: Screen, session: str) -> None:
 @click.argument("rule", metavar="RULE", type=TEXT)
 @json_option
 def remove_rule(*, session: str, rule: str, as_json: bool) -> int:
-    """Remove a permission rule, so that its tool is asked for again."""
+    """Remove a permission rule, so that its tool is asked for again.
+
+    RULE is the name of the tool, or the id of the rule.
+    """
     screen = Screen(as_json=as_json)
     return run_requests(screen, partial(_remove, screen, session, rule))
 
 
 async def _remove(screen: Screen, session: str, rule: str) -> None:
     async with open_target(screen) as sup:
-        await (await find_session(sup, session)).remove_rule(rule)
+        owner = await find_session(sup, session)
+        stored = await owner.rules()
+        # A session has one rule for each tool; an id wins over a tool that is called so.
+        named = [one for one in stored if one.id == rule] or [
+            one for one in stored if one.tool == rule
+        ]
+        if not named:
+            raise IdNotFound(
+                f"session {session} has no rule {short_repr(rule)}",
+                hint=f"`understudy rules ls {shlex.quote(session)}` lists them",
+            )
+        found = named[0]
+        await owner.remove_rule(found.id)
     if screen.as_json:
-        screen.data({"rule_id": rule, "removed": True})
+        screen.data({"rule_id": found.id, "tool": found.tool, "removed": True})
     else:
-        screen.line(f"{rule}  removed")
+        screen.line(Cell(found.tool, "bold"), f"  {found.decision} removed")

@@ -25,7 +25,7 @@ from supervisor.cli.result_output import show_outcome, turn_exit_code
 from supervisor.cli.target import load_configuration, open_target
 from supervisor.cli.text_format import Cell
 from supervisor.configuration import Configuration, make_agents, presets
-from supervisor.core.errors import AgentUnknown, short_repr
+from supervisor.core.agent_list import agent_unknown
 from supervisor.core.records import Item, Record
 
 from .conversation import (
@@ -163,18 +163,12 @@ def _installed_preset(name: str, configuration: Configuration) -> str:
 
     It is used without an entry in the configuration.
     """
-    for preset in presets(os.environ):
-        if preset.name == name:
-            if preset.found_at is None:
-                raise AgentUnknown(
-                    f"agent {name} is not installed", hint=f"install it: {preset.hint}"
-                )
-            return name
-    names = ", ".join((*BUILT_IN, *(agent.name for agent in configuration.agents)))
-    raise AgentUnknown(
-        f"unknown agent {short_repr(name)}",
-        hint=f"use one of {names}; `understudy agents` lists presets too",
-    )
+    found = presets(os.environ)
+    if any(preset.name == name and preset.found_at is not None for preset in found):
+        return name
+    names = (*BUILT_IN, *(agent.name for agent in configuration.agents))
+    hints = {preset.name: preset.hint for preset in found if preset.found_at is None}
+    raise agent_unknown(name, names, hints)
 
 
 @asynccontextmanager

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     type=click.Choice(["queue", "steer", "interrupt", "reject"]),
     help="What happens while a turn runs.",
 )
+@click.option(
+    "--if-stopped",
+    default="resume",
+    show_default=True,
+    type=click.Choice(["resume", "reject"]),
+    help="What happens if the session is stopped.",
+)
 @click.option("--ttl", "ttl_seconds", metavar="TIME", type=DURATION, help="Expires after: 10m.")
 @click.option(
     "--key",
@@ -50,7 +57,10 @@ def send(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - click's options
 ) -> int:
-    """Send an input to a session; without TEXT, or with -, it is read from standard input."""
+    """Send an input to a session; without TEXT, or with -, it is read from standard input.
+
+    A stopped session is resumed for it, unless --if-stopped says reject.
+    """
     screen = Screen(as_json=as_json)
     text = input_text(words)
     work = partial(_send, screen, session, text, options, wait=wait)
@@ -63,7 +73,10 @@ async def _send(
 ) -> int:
     async with open_target(screen, start=True) as sup:
         found = await find_session(sup, session)
+        info = await found.info()
         receipt = await found.send(text, **options)
+        if info.phase == "stopped":
+            screen.note(f"{info.name or info.id} was stopped; this input resumes it.")
         if not wait:
             show_receipt(screen, receipt)
             return OK
@@ -94,8 +107,8 @@ async def _steer(screen: Screen, session: str, text: str) -> None:
     "--move",
     nargs=2,
     metavar="INPUT PLACE",
-    type=(TEXT, Count(0)),
-    help="Move an input to a place.",
+    type=(TEXT, Count(1)),
+    help="Move an input to a place; the first is 1.",
 )
 @click.option(
     "--promote", metavar="INPUT", type=TEXT, help="Use an input to steer the running turn."
@@ -103,7 +116,11 @@ async def _steer(screen: Screen, session: str, text: str) -> None:
 @click.option("--cancel", metavar="INPUT", type=TEXT, help="Cancel an input.")
 @json_option
 def inputs(*, session: str, as_json: bool, **changes: Any) -> int:  # noqa: ANN401 - click's options
-    """List the accepted inputs that have not run yet, in order, after your change."""
+    """List the accepted inputs that have not run yet, in order, after your change.
+
+    INPUT is the place of an input, from 1, or a part of its id. With --json, positions count from
+    0, as in the API.
+    """
     screen = Screen(as_json=as_json)
     # The list is also read from the store of a daemon that does not run.
     return run_reading(screen, None, partial(_inputs, screen, session, changes))
@@ -113,28 +130,40 @@ async def _inputs(screen: Screen, session: str, changes: dict[str, Any]) -> None
     access: Access = "live" if any(changes.values()) else "read"
     async with open_target(screen, access=access) as sup:
         found = await find_session(sup, session)
-        await _apply_changes(screen, found, await _with_whole_ids(sup, found, changes))
+        await _apply_changes(screen, found, await _with_whole_ids(sup, found, changes, session))
         show_inputs(screen, await found.inputs())
 
 
-async def _with_whole_ids(sup: Target, session: Session, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes with the whole ids of their inputs."""
+async def _with_whole_ids(
+    sup: Target, session: Session, changes: dict[str, Any], typed: str
+) -> dict[str, Any]:
+    """Return the changes with the whole ids of their inputs; `typed` names the session."""
     whole = dict(changes)
     for name in ("promote", "cancel"):
         if changes[name]:
-            whole[name] = await find_id(sup, "input", changes[name], session=session)
+            whole[name] = await _find_input(sup, session, changes[name], typed)
     for name in ("edit", "move"):
         if changes[name]:
             text, value = changes[name]
-            whole[name] = (await find_id(sup, "input", text, session=session), value)
+            whole[name] = (await _find_input(sup, session, text, typed), value)
     return whole
+
+
+async def _find_input(sup: Target, session: Session, text: str, typed: str) -> str:
+    """Return the id of the input at a place, which counts from 1, or with this part of an id."""
+    if text.isdecimal():
+        for waiting in await session.inputs():
+            if text == str(waiting.position + 1):
+                return waiting.id
+    return await find_id(sup, "input", text, session=session, typed=typed)
 
 
 async def _apply_changes(screen: Screen, session: Session, changes: dict[str, Any]) -> None:
     if changes["edit"]:
         await session.edit_input(*changes["edit"])
     if changes["move"]:
-        await session.move_input(*changes["move"])
+        input_id, place = changes["move"]
+        await session.move_input(input_id, place - 1)
     if changes["promote"]:
         receipt = await session.promote_input(changes["promote"])
         if receipt.status == "queued":
@@ -144,7 +173,7 @@ async def _apply_changes(screen: Screen, session: Session, changes: dict[str, An
 
 
 def show_inputs(screen: Screen, waiting: list[Input]) -> None:
-    """Print the queued inputs in order."""
+    """Print the queued inputs in order; for people, places count from 1."""
     if screen.as_json:
         screen.data({"items": waiting, "next": None})
         return
@@ -154,7 +183,7 @@ def show_inputs(screen: Screen, waiting: list[Input]) -> None:
     now = time.time()
     rows = [
         (
-            str(one.position),
+            str(one.position + 1),
             Cell(one.id, "bold"),
             one.status,
             format_age(now - one.accepted_at),

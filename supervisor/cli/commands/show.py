@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import json_option, state_option
 from supervisor.cli.output import Screen
-from supervisor.cli.session_cells import outcome_text
+from supervisor.cli.session_cells import named_id, outcome_text
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import (
     Cell,
@@ -23,12 +24,18 @@ from supervisor.cli.text_format import (
     format_duration,
     format_timestamp,
 )
+from supervisor.cli.wait_words import reason_words, wait_words, zombie_hint
 from supervisor.core.errors import SupervisorError
 
 if TYPE_CHECKING:
+    from supervisor.cli.target import Target
     from supervisor.core.creation import Message
     from supervisor.core.info import Info
     from supervisor.handles.session import Session
+    from supervisor.handles.shapes import Waits
+
+# Sessions beside the one that is shown whose names are asked for.
+_MAX_NAMED: Final = 20
 
 
 @click.command()
@@ -52,12 +59,13 @@ async def _show(screen: Screen, state: str | None, session: str, *, transcript: 
         found = await find_session(sup, session)
         info = await found.info()
         said = await found.transcript() if transcript else None
+        names = {} if screen.as_json else await _read_names(sup, _around(info))
         if state is None and screen.is_terminal and not screen.as_json:
             await _mark_seen(found, info)
     if screen.as_json:
         screen.data(info if said is None else {"info": info, "transcript": said})
         return
-    show_info(screen, info)
+    show_info(screen, info, names)
     for message in said or ():
         _show_message(screen, message)
 
@@ -69,12 +77,22 @@ async def _mark_seen(session: Session, info: Info) -> None:
             await session.seen(info.last_seq)
 
 
-def show_info(screen: Screen, info: Info) -> None:
-    """Print the session field by field; empty fields are left out."""
-    screen.fields(_fields(info, time.time()))
+def _around(info: Info) -> tuple[str, ...]:
+    return info.children if info.parent is None else (info.parent, *info.children)
 
 
-def _fields(info: Info, now: float) -> Iterator[tuple[str, Cell | str]]:
+def show_info(
+    screen: Screen, info: Info, names: Mapping[str, str | None] = MappingProxyType({})
+) -> None:
+    """Print the session field by field, `names` beside ids; empty fields are left out."""
+    screen.fields(_fields(info, names, time.time()))
+    if info.waiting_for == "zombie":
+        screen.note(zombie_hint(info.name or info.id))
+
+
+def _fields(
+    info: Info, names: Mapping[str, str | None], now: float
+) -> Iterator[tuple[str, Cell | str]]:
     yield "id", Cell(info.id, "bold")
     yield "badge", badge_cell(info.badge)
     yield from _outcome_fields(info, now)
@@ -84,14 +102,14 @@ def _fields(info: Info, now: float) -> Iterator[tuple[str, Cell | str]]:
         ("key", info.key),
         ("agent", info.agent),
         ("phase", f"{info.phase}{', archived' if info.archived else ''}"),
-        ("waits for", info.waiting_for),
-        ("stopped", _with_detail(info.stop_reason, info.stop_detail)),
+        ("waits for", wait_words(info.waiting_for) if info.waiting_for else None),
+        ("stopped", _stopped(info)),
         ("failure", _failure(info)),
         ("workspace", info.workspace),
         ("tags", ", ".join(info.tags)),
         ("custom", ", ".join(f"{name}={value}" for name, value in info.custom.items())),
     )
-    yield from _tree_fields(info, now)
+    yield from _tree_fields(info, names, now)
     yield from _work_fields(info)
     for name, at in (("created", info.created_at), ("active", info.last_active_at)):
         yield name, f"{format_timestamp(at)} ({format_age(now - at)})"
@@ -109,11 +127,16 @@ def _outcome_fields(info: Info, now: float) -> Iterator[tuple[str, Cell | str]]:
         yield "attention", Cell(f"{_with_detail(what, item.detail)}", "yellow")
 
 
-def _tree_fields(info: Info, now: float) -> Iterator[tuple[str, str]]:
+def _tree_fields(
+    info: Info, names: Mapping[str, str | None], now: float
+) -> Iterator[tuple[str, str]]:
     if info.parent is not None:
         role = f", as {info.role}" if info.role else ""
-        yield "below", f"{info.parent} (depth {info.depth}{role}, {info.lifetime})"
-    yield from _nonempty(("children", ", ".join(info.children)))
+        parent = named_id(info.parent, names.get(info.parent))
+        yield "below", f"{parent} (depth {info.depth}{role}, {info.lifetime})"
+    yield from _nonempty(
+        ("children", ", ".join(named_id(one, names.get(one)) for one in info.children))
+    )
     if info.expires_at is not None:
         left = info.expires_at - now
         yield (
@@ -149,6 +172,14 @@ def _failure(info: Info) -> str | None:
     return None if failure is None else _with_detail(failure.kind, failure.detail)
 
 
+def _stopped(info: Info) -> str | None:
+    """Return why it stopped, in words and in the word of the API."""
+    if info.stop_reason is None:
+        return None
+    said = f"{reason_words(info.stop_reason)} ({info.stop_reason})"
+    return _with_detail(said, info.stop_detail)
+
+
 def _with_detail(what: str | None, detail: str | None) -> str | None:
     return f"{what}: {detail}" if what and detail else what
 
@@ -179,11 +210,34 @@ def why(*, session: str, as_json: bool) -> int:
 async def _why(screen: Screen, session: str) -> None:
     async with open_target(screen, access="read") as sup:
         answer = await (await find_session(sup, session)).why()
+        chain = [] if screen.as_json else [waits.session_id for waits in answer.chain]
+        names = await _read_names(sup, chain)
     if screen.as_json:
         screen.data(answer)
         return
     for waits in answer.chain:
-        screen.line(str(waits), Cell(f", for {format_duration(waits.seconds)}", "dim"))
+        name = names.get(waits.session_id)
+        shown_id = "" if name is None else f"{waits.session_id}, "
+        screen.line(
+            Cell(name or waits.session_id, "bold"),
+            f" ({shown_id}{waits.agent}, {waits.badge}) {_wait_text(waits)}",
+            Cell(f", for {format_duration(waits.seconds)}", "dim"),
+        )
+        if waits.waits_for == "zombie":
+            screen.note(zombie_hint(session))
     if answer.cycle:
-        circle = " -> ".join((*answer.cycle, answer.cycle[0]))
+        circle = " -> ".join(names.get(one) or one for one in (*answer.cycle, answer.cycle[0]))
         screen.line(Cell(f"They wait for each other: {circle}", "red"))
+
+
+async def _read_names(sup: Target, session_ids: Sequence[str]) -> dict[str, str | None]:
+    """Return the names of the first of the sessions."""
+    found = [await sup.resolve(one, "session") for one in session_ids[:_MAX_NAMED]]
+    return {match.id: match.name for page in found for match in page.items}
+
+
+def _wait_text(waits: Waits) -> str:
+    if waits.waits_for == "nothing":
+        return "waits for nothing"
+    detail = "" if waits.detail is None else f" ({waits.detail})"
+    return f"waits for {wait_words(waits.waits_for)}{detail}"

@@ -53,7 +53,8 @@ async def handle_line(screen: Screen, session: Session, line: str) -> bool:
 
 def _note_receipt(screen: Screen, receipt: Receipt) -> None:
     if receipt.status == "queued":
-        screen.note(Cell(f"  queued, at place {receipt.position}", "dim"))
+        place = "" if receipt.position is None else f", at place {receipt.position + 1}"
+        screen.note(Cell(f"  queued{place}", "dim"))
     elif receipt.status == "staged":
         screen.note(Cell("  steering", "dim"))
 
@@ -79,7 +80,7 @@ async def _inputs(screen: Screen, session: Session, _: str) -> None:
 
 async def _cancel(screen: Screen, session: Session, place: str) -> None:
     for waiting in await session.inputs():
-        if place in (str(waiting.position), waiting.id):
+        if place in (str(waiting.position + 1), waiting.id):
             await session.cancel_input(waiting.id)
             screen.note(Cell(f"  cancelled: {waiting.text}", "dim"))
             return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 import click
@@ -20,12 +20,18 @@ from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.result_output import show_created
 from supervisor.cli.target import find_exact_session, find_id, find_session, open_target
-from supervisor.cli.text_format import Cell, badge_cell
+from supervisor.cli.text_format import Cell, badge_cell, counted
+from supervisor.cli.wait_words import reason_words
+from supervisor.core.errors import NameTaken
 from supervisor.core.text import one_line
 
 if TYPE_CHECKING:
+    from supervisor.cli.target import Target
     from supervisor.core.info import Info
     from supervisor.handles.session import Session
+
+# Changes a session, and may return what else was changed.
+SessionChange: TypeAlias = "Callable[[Target, Session], Awaitable[str | None]]"
 
 
 @click.command()
@@ -35,8 +41,10 @@ if TYPE_CHECKING:
 def stop(*, sessions: tuple[str, ...], tag: str | None, after_turn: bool, as_json: bool) -> int:
     """Stop sessions and their with_parent children, and wait until they have stopped."""
 
-    async def do(found: Session) -> None:
+    async def do(sup: Target, found: Session) -> str | None:
+        below = 0 if as_json else await _count_dependents(sup, found)
         await found.stop(when="after_turn" if after_turn else "now")
+        return f"with {counted(below, 'descendant')}" if below else None
 
     named = _Named(sessions, tag, _is_live)
     # On trio, because a stop after the turn watches the session.
@@ -49,7 +57,7 @@ def stop(*, sessions: tuple[str, ...], tag: str | None, after_turn: bool, as_jso
 def resume(*, sessions: tuple[str, ...], tag: str | None, as_json: bool) -> int:
     """Start stopped sessions again, with their history and their queued inputs."""
 
-    async def do(found: Session) -> None:
+    async def do(_: Target, found: Session) -> None:
         await found.resume()
 
     named = _Named(sessions, tag, _is_stopped)
@@ -62,7 +70,7 @@ def resume(*, sessions: tuple[str, ...], tag: str | None, as_json: bool) -> int:
 def clear(*, session: str, as_json: bool) -> int:
     """Start a new chapter: an empty conversation; the old records stay readable."""
 
-    async def do(found: Session) -> None:
+    async def do(_: Target, found: Session) -> None:
         await found.clear()
 
     return _apply(session, do, "clearing", as_json=as_json)
@@ -75,7 +83,7 @@ def clear(*, session: str, as_json: bool) -> int:
 def archive(*, sessions: tuple[str, ...], tag: str | None, undo: bool, as_json: bool) -> int:
     """Make stopped sessions read-only and free their keys and names."""
 
-    async def do(found: Session) -> None:
+    async def do(_: Target, found: Session) -> None:
         await (found.unarchive() if undo else found.archive())
 
     named = _Named(sessions, tag, _is_archived if undo else _is_stopped)
@@ -137,10 +145,21 @@ async def _rm(bulk: Bulk, confirm: Callable[[list[str]], bool] | None) -> int:
 @click.argument("name", metavar="NAME")
 @json_option
 def rename(*, session: str, name: str, as_json: bool) -> int:
-    """Give a session another name, unless another session of its scope holds that."""
+    """Give a session another name, unless another session of its scope holds that.
 
-    async def do(found: Session) -> None:
-        await found.set(name=name)
+    The scope of a root is all roots, that of a child its tree. Children of two trees may have the
+    same name: a path, builder/tests, finds one of them.
+    """
+
+    async def do(_: Target, found: Session) -> None:
+        try:
+            await found.set(name=name)
+        except NameTaken as error:
+            raise NameTaken(
+                str(error.args[0]),
+                hint=f"{error.hint}; only a child of another tree may have the same name, and its"
+                " path finds it: builder/tests",
+            ) from None
 
     return _apply(session, do, "renaming", as_json=as_json)
 
@@ -172,7 +191,7 @@ def _is_archived(info: Info) -> bool:
 
 def _apply_to_all(
     named: _Named,
-    do: Callable[[Session], Awaitable[None]],
+    do: SessionChange,
     doing: str,
     *,
     as_json: bool,
@@ -181,22 +200,22 @@ def _apply_to_all(
     screen = Screen(as_json=as_json)
     bulk = Bulk(screen, read_sessions(named.sessions, named.tag), named.tag, named.applies)
 
-    async def change(found: Session, _: str) -> int:
+    async def change(sup: Target, found: Session, _: str) -> int:
         async with progress(screen, doing):
-            await do(found)
-        _show(screen, await found.info())
+            more = await do(sup, found)
+        _show(screen, await found.info(), more)
         return OK
 
     async def work() -> int:
         async with open_target(screen) as sup:
-            return await bulk.run(sup, change)
+            return await bulk.run(sup, partial(change, sup))
 
     return run(screen, work)
 
 
 def _apply(
     session: str,
-    do: Callable[[Session], Awaitable[None]],
+    do: SessionChange,
     doing: str,
     *,
     as_json: bool,
@@ -204,11 +223,28 @@ def _apply(
     return _apply_to_all(_Named((session,), None, _is_any), do, doing, as_json=as_json)
 
 
-def _show(screen: Screen, info: Info) -> None:
+async def _count_dependents(sup: Target, session: Session) -> int:
+    """Return the number of descendants that stop with the session."""
+    if not (await session.info()).children:
+        return 0
+    count, waiting = 0, list(await sup.tree(session.id))
+    while waiting:
+        below = [
+            node
+            for node in waiting.pop().children
+            if node.lifetime == "with_parent" and node.phase != "stopped"
+        ]
+        count += len(below)
+        waiting += below
+    return count
+
+
+def _show(screen: Screen, info: Info, more: str | None) -> None:
     if screen.as_json:
         screen.data(info)
         return
-    reason = f"  {info.stop_reason}" if info.stop_reason else ""
+    reason = f"  {reason_words(info.stop_reason)}" if info.stop_reason else ""
     archived = "  archived" if info.archived else ""
     named = f"  {one_line(info.name)}" if info.name else ""
-    screen.line(Cell(info.id, "bold"), "  ", badge_cell(info.badge), f"{reason}{archived}{named}")
+    what = f"{reason}{archived}{named}{'' if more is None else f', {more}'}"
+    screen.line(Cell(info.id, "bold"), "  ", badge_cell(info.badge), what)

@@ -10,8 +10,11 @@ import click
 from supervisor.cli.async_runner import run_async, run_on_asyncio
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen
-from supervisor.cli.session_table import tree_lines
+from supervisor.cli.session_table import print_sessions, print_tree
 from supervisor.cli.target import open_target
+from supervisor.cli.text_format import counted
+
+from .ps import WantedSessions, list_sessions
 
 
 @click.command()
@@ -60,11 +63,16 @@ async def _run_screen(screen: Screen, every: float) -> None:
 async def _print_once(screen: Screen) -> None:
     async with open_target(screen, start=True) as sup:
         stats, roots = await sup.stats(), await sup.tree()
+        found = () if screen.as_json else (await list_sessions(sup, WantedSessions()))[0]
     if screen.as_json:
         screen.data({"stats": stats, "tree": roots})
         return
-    screen.line(f"{stats.live} of {stats.sessions} sessions live, {stats.running_turns} turns run.")
-    for line in tree_lines(roots, with_box_characters=screen.has_box_characters):
-        screen.line(*screen.fit(line))
+    running = counted(stats.running_turns, "running turn")
+    screen.line(f"{stats.live} of {stats.sessions} sessions live, {running}.")
+    print_sessions(screen, found)
+    if roots:
+        screen.line()
+        print_tree(screen, roots)
     if stats.permissions:
-        screen.note(f"{stats.permissions} pending requests; `understudy inbox` lists them.")
+        pending = counted(stats.permissions, "pending request")
+        screen.note(f"{pending}; `understudy inbox` lists them.")

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 import trio
@@ -26,6 +26,9 @@ from .run import BUILT_IN
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target
+
+
+_REPLACED: Final = ", in place of the file that was there"
 
 
 @click.command()
@@ -57,8 +60,8 @@ def export(
 ) -> int:
     """Export a session to standard output or to a file.
 
-    The file is written completely or not at all, and only you can read it. The format sqlite needs
-    --output, and can hold several sessions: a tree, or all.
+    The file is written completely or not at all, and only you can read it; a file that is there is
+    replaced. The format sqlite needs --output, and can hold several sessions: a tree, or all.
     """
     screen = Screen(as_json=as_json)
     if output is not None:
@@ -120,11 +123,12 @@ async def _export(
         _print_export(screen, found.id, form, text)
         return
     data = text.encode()
+    is_there = os.path.exists(output)  # noqa: ASYNC240, PTH110 - fast
     await trio.to_thread.run_sync(_write_file, Path(output), data)
     if screen.as_json:
         screen.data({"session_id": found.id, "format": form, "path": output, "bytes": len(data)})
     else:
-        screen.note(f"Wrote {format_size(len(data))} to {output}.")
+        screen.note(f"Wrote {format_size(len(data))} to {output}{_REPLACED if is_there else ''}.")
 
 
 async def _export_database(
@@ -134,6 +138,7 @@ async def _export_database(
     from supervisor.store.export.sqlite_export import write_sqlite  # noqa: PLC0415 - late
 
     failed = 0
+    is_there = os.path.exists(output)  # noqa: ASYNC240, PTH110 - fast
     with tempfile.TemporaryDirectory() as folder:
         texts: list[Path] = []
         async with (
@@ -161,7 +166,8 @@ async def _export_database(
         screen.data({"sessions": count, "format": "sqlite", "path": output, "bytes": size})
     else:
         noun = "session" if count == 1 else "sessions"
-        screen.note(f"Wrote {count} {noun}, {format_size(size)}, to {output}.")
+        told = _REPLACED if is_there else ""
+        screen.note(f"Wrote {count} {noun}, {format_size(size)}, to {output}{told}.")
     return ERROR if failed else OK
 
 

@@ -70,7 +70,8 @@ class BudgetUse:
 def usage(*, session: str | None, by: str, days: int, state: str | None, as_json: bool) -> int:
     """Show turns, tokens and cost of all sessions or of one tree, and a bar for each budget.
 
-    A tree includes its stopped and deleted sessions.
+    A tree includes its stopped and deleted sessions. The time is that of turns; by session and by
+    agent, a session has that of its deleted children too.
     """
     screen = Screen(as_json=as_json)
     return run_reading(screen, state, partial(_usage, screen, state, session, by, days))
@@ -108,24 +109,37 @@ async def _find(sup: Target, session: str | None) -> list[Info]:
 
 
 def _grouped(infos: list[Info], by: str) -> list[UsedBy]:
+    seconds = _own_seconds(infos)
     if by == "session":
-        return [_own(info) for info in infos]
+        return [_own(info, seconds[info.id]) for info in infos]
     if by == "tree":
         ids = {info.id for info in infos}
         tops = (info for info in infos if info.parent not in ids)
         return [UsedBy(_name(top), *_spent(top)) for top in tops]
     agents: dict[str, UsedBy] = {}
     for info in infos:
-        own, line = _own(info), agents.setdefault(info.agent, UsedBy(info.agent))
+        own, line = _own(info, seconds[info.id]), agents.setdefault(info.agent, UsedBy(info.agent))
         line.turns += own.turns
         line.tokens += own.tokens
         line.cost += own.cost
+        line.wall_seconds += own.wall_seconds
     return sorted(agents.values(), key=lambda line: (-line.cost, -line.tokens, line.name))
 
 
-def _own(info: Info) -> UsedBy:
+def _own_seconds(infos: list[Info]) -> dict[str, float]:
+    """Return the time of each session's own turns, and of those of its deleted children."""
+    seconds = {info.id: info.spent.wall_seconds for info in infos}
+    for info in infos:
+        if info.parent in seconds:
+            seconds[info.parent] -= info.spent.wall_seconds
+    # The sessions are not read at one moment, so that a child may be ahead of its parent.
+    return {session_id: max(own, 0.0) for session_id, own in seconds.items()}
+
+
+def _own(info: Info, seconds: float) -> UsedBy:
     used = info.usage
-    return UsedBy(_name(info), info.turns, used.input_tokens + used.output_tokens, used.cost)
+    tokens = used.input_tokens + used.output_tokens
+    return UsedBy(_name(info), info.turns, tokens, used.cost, seconds)
 
 
 def _spent(info: Info) -> tuple[int, int, float, float]:

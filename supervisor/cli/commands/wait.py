@@ -2,6 +2,8 @@
 
 Rule 1: one feed of all sessions is watched, and opened before the sessions are looked at, so that
         nothing is missed in between.
+Rule 2: with `--new`, what a session needed at the call does not end the wait, until it was over
+        once; a session that is created later is waited for too, if all are.
 """
 
 from __future__ import annotations
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
     from supervisor.cli.target import Target
     from supervisor.handles.session import Session
 
+# Why a session needs a person: `hung`, `stopped`, or a kind of attention and its record.
+_Reason: TypeAlias = str | tuple[str, int]
+
 Goal: TypeAlias = Literal["turn", "attention", "stopped"]
 
 _ATTENTION: Final = frozenset({"waiting", "hung", "failed"})
+_MAX_NAMED: Final = 10
 # Kinds of records after which a session may have reached a goal.
 _TELLING: Final = IDLE_KINDS | {
     *("permission_asked", "stalled", "quiet", "agent_attached", "agent_restarting"),
@@ -48,6 +54,12 @@ _TELLING: Final = IDLE_KINDS | {
     show_default=True,
     help="Until no turn runs or is queued, until a person is needed, or until the end.",
 )
+@click.option(
+    "--new",
+    "is_new",
+    is_flag=True,
+    help="With --for attention: only what a session needs from now on.",
+)
 @click.option("--timeout", metavar="TIME", type=DURATION, help="Wait at most: 10m.")
 @json_option
 def wait(
@@ -56,6 +68,7 @@ def wait(
     any_: bool,
     all_: bool,
     goal: Goal,
+    is_new: bool,
     timeout: float | None,
     as_json: bool,
 ) -> int:
@@ -65,13 +78,19 @@ def wait(
     if one of them failed or was lost, with 3 if a session was deleted, with 124 after --timeout,
     and with 130 if a turn was interrupted. With --for attention and --for stopped a failed session
     is 1 too.
+
+    --for attention returns at once if a session already needs a person: a request that nobody has
+    answered, a failure that nobody has seen (`show`). In a loop, give --new, which waits for the
+    next one; `understudy ps` lists what began between two calls.
     """
     if any_ and all_:
         raise click.UsageError("Give --any or --all, not both.")
     if not sessions and not any_ and not all_:
         raise click.UsageError("Name a session, or give --any or --all.")
+    if is_new and goal != "attention":
+        raise click.UsageError("--new needs --for attention.")
     screen = Screen(as_json=as_json)
-    waiter = _Waiter(screen, goal, is_any=any_)
+    waiter = _Waiter(screen, goal, is_any=any_, is_new=is_new)
     return run_async(screen, partial(waiter.run, sessions, timeout))
 
 
@@ -82,9 +101,13 @@ class _Waiter:
     screen: Screen
     goal: Goal
     is_any: bool
+    is_new: bool
     # The sessions that are not there yet, by id, with the outcome of the last turn seen.
     _waiting: dict[str, str | None] = attrs.field(factory=dict)
     _code: int = OK
+    _names: dict[str, str] = attrs.field(factory=dict)
+    # With `is_new`: what each session has needed without a break since the call.
+    _known: dict[str, frozenset[_Reason]] = attrs.field(factory=dict)
 
     async def run(self, sessions: tuple[str, ...], limit_seconds: float | None) -> int:
         """Wait and print; return the exit code."""
@@ -95,10 +118,15 @@ class _Waiter:
                 await self._wait(sup, sessions)
         if not scope.cancelled_caught:
             return self._code
-        waited = format_duration(limit_seconds or 0.0)
-        number = counted(len(self._waiting), "session")
-        self.screen.note(f"Not there after {waited}: {number}, {', '.join(self._waiting)}")
+        self._note_timeout(limit_seconds or 0.0)
         return TIMED_OUT
+
+    def _note_timeout(self, limit_seconds: float) -> None:
+        """Print which sessions have not reached the goal."""
+        names = [self._names.get(one, one) for one in self._waiting]
+        shown = ", ".join(names[:_MAX_NAMED]) + (", ..." if len(names) > _MAX_NAMED else "")
+        said = f"Timed out after {format_duration(limit_seconds)}; still waiting for"
+        self.screen.note(f"{said} {counted(len(names), 'session')}{': ' if names else ''}{shown}")
 
     async def _wait(self, sup: Target, sessions: tuple[str, ...]) -> None:
         position = (await sup.stats()).last_position
@@ -106,11 +134,16 @@ class _Waiter:
             found = await self._find(sup, sessions)
             self._waiting = {session.id: None for session in found}
             for session in found:
+                if self.is_new:
+                    self._known[session.id] = _reasons(await session.info())
                 if await self._look(session):
                     return
-            if not self._waiting:
+            is_open = self.is_new and self.is_any and not sessions
+            if not self._waiting and not is_open:
                 return
             async for record in feed:
+                if is_open and record.kind == "session_created":
+                    self._waiting[record.session_id] = None
                 if record.session_id not in self._waiting:
                     continue
                 if record.kind == "turn_ended":
@@ -130,6 +163,7 @@ class _Waiter:
         except SessionNotFound:
             self._arrive(session.id, None, "deleted", NOT_FOUND)
         else:
+            self._names[session.id] = info.name or session.id
             if not self._is_there(info):
                 return False
             outcome = self._waiting[session.id] or _stored_outcome(info)
@@ -142,9 +176,15 @@ class _Waiter:
             case "turn":
                 return is_idle(info.phase, queued=info.queued)
             case "attention":
-                return need_of(info) in _ATTENTION or info.phase == "stopped"
+                is_news = not self.is_new or bool(_reasons(info) - self._still_known(info))
+                return is_news and (need_of(info) in _ATTENTION or info.phase == "stopped")
             case "stopped":
                 return info.phase == "stopped"
+
+    def _still_known(self, info: Info) -> frozenset[_Reason]:
+        """Return the reasons of the call that have lasted until now."""
+        self._known[info.id] = self._known.get(info.id, frozenset()) & _reasons(info)
+        return self._known[info.id]
 
     def _arrive(self, session_id: str, info: Info | None, said: str, code: int) -> None:
         del self._waiting[session_id]
@@ -154,6 +194,13 @@ class _Waiter:
             self.screen.data({"session_id": session_id, "name": name, "result": said})
         else:
             self.screen.line(Cell(name, "bold"), f"  {said}")
+
+
+def _reasons(info: Info) -> frozenset[_Reason]:
+    """Return why the session may need a person, also while a later turn runs."""
+    words = {"hung": need_of(info) == "hung", "stopped": info.phase == "stopped"}
+    said = [word for word, is_so in words.items() if is_so]
+    return frozenset([*said, *((one.kind, one.seq) for one in info.attention)])
 
 
 def _stored_outcome(info: Info) -> str | None:

@@ -32,6 +32,7 @@ class AttachApp(App[None]):
         slash_commands: SlashCommands | None = None,
         greeting: str = "",
         after_leaving: Literal["goes on", "ends"] = "goes on",
+        typed: str = "",
     ) -> None:
         super().__init__()
         self.theme = _THEME
@@ -41,6 +42,7 @@ class AttachApp(App[None]):
             slash_commands=slash_commands,
             greeting=greeting,
             after_leaving=after_leaving,
+            typed=typed,
         )
 
     async def on_mount(self) -> None:

@@ -13,8 +13,10 @@ PgUp, PgDn     scroll (Shift-Up and Shift-Down by line)
 Ctrl-Home      the first records; older ones are read at the top
 Ctrl-End, Esc  the end, which the screen follows again
 Ctrl-O         thoughts whole, or as one line
-y a n d        answer a request: allow once, always; reject once, always
-Esc            move between a request and the input
+Esc            move to a request, where letters answer it, and back
+               (in a session that `top` has opened: then back to the list)
+y n            there: allow once, reject once (from the input: Alt-y, Alt-n)
+a d            there: allow always, reject always, after a second key
 /help          commands: /steer, /interrupt, /inputs, /cancel, /why, /show
 F1             this help
 

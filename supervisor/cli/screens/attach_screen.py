@@ -1,6 +1,6 @@
 """`AttachScreen`: sit down at one session: its transcript, its requests, and a line of input.
 
-Rule 1: the input keeps the focus, unless a request opens while it is empty. Escape moves the focus.
+Rule 1: the input keeps the focus: only Escape moves it to a request, where letters answer.
 Rule 2: the first Ctrl-C interrupts the running turn, a second one within seconds leaves.
 Rule 3: records are marked as seen when their end of the transcript is on a terminal with the focus.
 """
@@ -12,10 +12,12 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Static
 
 from supervisor.cli.text_format import Cell
@@ -27,7 +29,8 @@ from .attach_feed import AttachFeed
 from .attach_help import HELP
 from .attach_words import mode_cells, receipt_text, report_text, status_cells
 from .input_line import InputLine
-from .request_panel import RequestPanel
+from .request_panel import DECISION_KEYS, RequestPanel
+from .styled_text import cells_text
 from .text_dialog import TextDialog
 from .transcript_view import TranscriptView
 
@@ -42,6 +45,7 @@ SlashCommands = Callable[["RemoteSession", str], Coroutine[Any, Any, str | None]
 _LEAVE_SECONDS: Final = 3.0
 _INFO_SECONDS: Final = 0.2
 _SEEN_SECONDS: Final = 1.0
+_NEWS_SECONDS: Final = 4.0
 _MAX_PENDING_SHOWN: Final = 3
 # Records that change no state that the last line shows.
 _STATELESS_KINDS: Final = frozenset({"agent_text", "thought", "tool_update", "user_text", "seen"})
@@ -50,13 +54,14 @@ _STATELESS_KINDS: Final = frozenset({"agent_text", "thought", "tool_update", "us
 class AttachScreen(Screen[None]):
     """The screen of one session."""
 
-    CSS = """
+    # The default CSS, because Textual does not apply the other one to subclasses.
+    DEFAULT_CSS = """
     AttachScreen { layout: vertical; }
     AttachScreen #entry { height: auto; max-height: 6; }
     AttachScreen #prompt { width: 2; height: 1; color: ansi_cyan; }
     AttachScreen #pending { height: auto; max-height: 4; display: none; }
     AttachScreen #notice { height: auto; max-height: 4; display: none; }
-    AttachScreen .line { height: 1; }
+    AttachScreen .line { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     AttachScreen #pending.-shown, AttachScreen #notice.-shown { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,7 +76,14 @@ class AttachScreen(Screen[None]):
         Binding("ctrl+end", "scroll_transcript('end')", show=False, priority=True),
         Binding("ctrl+o", "toggle_thoughts", show=False, priority=True),
         Binding("f1", "help", show=False, priority=True),
+        *(
+            Binding(f"alt+{key}", f"decide('{key}')", show=False, priority=True)
+            for key in DECISION_KEYS
+        ),
     ]
+
+    # Shown below the input.
+    way_out: ClassVar[str] = "Ctrl-D leave"
 
     def __init__(
         self,
@@ -81,6 +93,7 @@ class AttachScreen(Screen[None]):
         slash_commands: SlashCommands | None = None,
         greeting: str = "",
         after_leaving: Literal["goes on", "ends"] = "goes on",
+        typed: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
@@ -89,6 +102,7 @@ class AttachScreen(Screen[None]):
         self._slash_commands = slash_commands
         self._greeting = greeting
         self._after_leaving = after_leaving
+        self._typed = typed
         self._clock = clock
         self.transcript = TranscriptView()
         self.panel = RequestPanel(clock=clock)
@@ -100,6 +114,7 @@ class AttachScreen(Screen[None]):
         self._seen_seq = 0
         self._is_seen_due = False
         self._last_trouble: str | None = None
+        self._notice_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Return the parts from top to bottom."""
@@ -118,6 +133,9 @@ class AttachScreen(Screen[None]):
         self.transcript.can_focus = False
         self.input.focus()
         self._say(self._greeting)
+        if self._typed:
+            self.input.put(self._typed)
+            self._say("This was typed while the screen opened; Enter sends it.")
         self._draw_state()
         self.run_worker(self._read_feed(), group="feed")
         self.set_interval(0.5, self._check_connection)
@@ -148,11 +166,8 @@ class AttachScreen(Screen[None]):
     def _show_request(self) -> None:
         requests = self.transcript.model.requests
         waiting = list(requests.values())
-        was_open = self.panel.request is not None
-        self.panel.show(waiting[0] if waiting else None, more=len(waiting) - 1)
-        if waiting and not was_open and not self.input.text:
-            self.panel.focus()
-        elif not waiting and was_open:
+        # A key that was meant for one request must not answer the next.
+        if self.panel.show(waiting[0] if waiting else None, more=max(0, len(waiting) - 1)):
             self.input.focus()
 
     def _request_info(self) -> None:
@@ -174,7 +189,7 @@ class AttachScreen(Screen[None]):
             if trouble is None:
                 self._request_info()
                 if self._last_trouble != "connecting ...":
-                    self._say("connected again", "green")
+                    self._say("connected again", "green", seconds=_NEWS_SECONDS)
             self._last_trouble = trouble
             self._draw_state()
 
@@ -212,7 +227,7 @@ class AttachScreen(Screen[None]):
     def _draw_state(self) -> None:
         if not self.is_attached:
             return
-        self._update("#mode", mode_cells(self.input.mode, self._info))
+        self._update("#mode", mode_cells(self.input.mode, self._info, way_out=self.way_out))
         self._update("#status", status_cells(self._info, connection=self._feed.trouble))
         waiting = list(self.transcript.model.pending)
         lines = [f"{one_line(one.when_busy)}: {one.text}" for one in waiting[:_MAX_PENDING_SHOWN]]
@@ -220,15 +235,22 @@ class AttachScreen(Screen[None]):
             lines.append(f"and {len(waiting) - len(lines)} more")
         pending = self.query_one("#pending", Static)
         pending.set_class(bool(lines), "-shown")
-        pending.update(_text([Cell("\n".join(lines), "dim")]))
+        pending.update(cells_text([Cell("\n".join(lines), "dim")]))
 
     def _update(self, name: str, cells: Iterable[Cell]) -> None:
-        self.query_one(name, Static).update(_text(cells))
+        self.query_one(name, Static).update(cells_text(cells))
 
-    def _say(self, text: str, style: str = "dim") -> None:
+    def _say(self, text: str, style: str = "dim", *, seconds: float | None = None) -> None:
+        """Show a notice; a number of seconds is for news, which soon are none."""
         notice = self.query_one("#notice", Static)
         notice.set_class(bool(text), "-shown")
         notice.update(Text(text, style))
+        if self._notice_timer is not None:
+            self._notice_timer.stop()
+        self._notice_timer = None if seconds is None else self.set_timer(seconds, self._say_no_more)
+
+    def _say_no_more(self) -> None:
+        self._say("")
 
     def _say_error(self, error: SupervisorError) -> None:
         hint = f"\n{one_line(error.hint)}" if error.hint else ""
@@ -258,10 +280,9 @@ class AttachScreen(Screen[None]):
         except SupervisorError as error:
             self._say_error(error)
             if not self.input.text:
-                self.input.load_text(text)  # it was not accepted, and can be corrected
-                self.input.move_cursor(self.input.document.end)
+                self.input.put(text)  # it was not accepted, and can be corrected
             return
-        self._say(receipt_text(receipt), "green")
+        self._say(receipt_text(receipt), "green", seconds=_NEWS_SECONDS)
         self._request_info()
 
     async def _send(self, message: InputLine.Submitted, text: str) -> Receipt:
@@ -284,7 +305,8 @@ class AttachScreen(Screen[None]):
     # Requests -----------------------------------------------------------------------------
 
     def on_request_panel_decided(self, message: RequestPanel.Decided) -> None:
-        """Answer the request."""
+        """Answer the request; what is typed next is a text again."""
+        self.input.focus()
         self.run_worker(self._answer(message), group="input")
 
     async def on_request_panel_typed(self, message: RequestPanel.Typed) -> None:
@@ -298,9 +320,16 @@ class AttachScreen(Screen[None]):
         except SupervisorError as error:
             self._say_error(error)
         else:
-            self._say(f"answered: {message.decision}", "green")
+            self._say(f"answered: {message.decision}", "green", seconds=_NEWS_SECONDS)
 
     # Keys ---------------------------------------------------------------------------------
+
+    async def on_key(self, event: events.Key) -> None:
+        """Give a key that came while nothing had the focus, as at the start, to the input."""
+        if event.is_printable or event.key in ("enter", "backspace"):
+            event.stop()
+            self.input.focus()
+            await self.input.take_key(event)
 
     async def action_interrupt(self) -> None:
         """Interrupt the running turn; leave if this is the second time."""
@@ -308,7 +337,8 @@ class AttachScreen(Screen[None]):
             self.action_leave()
             return
         self._leaves_until = self._clock() + _LEAVE_SECONDS
-        self._say(f"Press Ctrl-C again to leave; the session {self._after_leaving}.", "yellow")
+        said = f"Press Ctrl-C again to leave; the session {self._after_leaving}."
+        self._say(said, "yellow", seconds=_LEAVE_SECONDS)
         self.run_worker(self._interrupt(), group="interrupt")
 
     async def _interrupt(self) -> None:
@@ -321,7 +351,8 @@ class AttachScreen(Screen[None]):
         except SupervisorError as error:
             self._say_error(error)
             return
-        self._say(f"{report_text(report)}; Ctrl-C again leaves", "yellow")
+        said = f"{report_text(report)}; Ctrl-C again leaves"
+        self._say(said, "yellow", seconds=_LEAVE_SECONDS)
 
     def action_leave(self) -> None:
         """Close the screen; the session goes on."""
@@ -339,9 +370,16 @@ class AttachScreen(Screen[None]):
         if self.panel.request is None:
             self.input.focus()
             self.transcript.follow_end()
+        elif self.panel.is_confirming:
+            self.panel.cancel_confirmation()
         elif self.panel.has_focus:
             self.input.focus()
         else:
+            self.panel.focus()
+
+    def action_decide(self, key: str) -> None:
+        """Answer the request that is shown, whatever has the focus; a lasting answer asks first."""
+        if self.panel.decide(key) and self.panel.is_confirming:
             self.panel.focus()
 
     def action_scroll_transcript(self, how: str) -> None:
@@ -355,10 +393,3 @@ class AttachScreen(Screen[None]):
     def action_help(self) -> None:
         """Show the keys."""
         self.app.push_screen(TextDialog("Keys", HELP))
-
-
-def _text(cells: Iterable[Cell]) -> Text:
-    text = Text(no_wrap=True, overflow="ellipsis", end="")
-    for cell in cells:
-        text.append(cell.text, cell.style)
-    return text

@@ -1,4 +1,7 @@
-"""The words of the screen of a session: what Enter does, what has happened, and the state."""
+"""The words of the screen of a session: what Enter does, what has happened, and the state.
+
+For people the first place of a queue is 1.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _BUSY_TEXTS: Final[dict[Mode, str]] = {
     "steer": "Enter steers the running turn",
     "interrupt": "Enter ends the turn and goes on with this text",
 }
-KEYS_HINT: Final = "Tab mode · Ctrl-C interrupt · F1 help"
+KEYS_HINT: Final = "Ctrl-C interrupt · Tab mode · F1 help"
 
 
 def enter_text(mode: Mode, info: Info | None) -> str:
@@ -35,16 +38,16 @@ def enter_text(mode: Mode, info: Info | None) -> str:
     if info.turn_id is None and not info.queued:
         return "Enter starts a turn" if mode == "send" else f"Enter starts a turn, none to {mode}"
     if info.turn_id is None or mode == "send":
-        return f"Enter queues it at place {info.queued}"
+        return f"Enter queues it at place {info.queued + 1}"
     return _BUSY_TEXTS[mode]
 
 
-def mode_cells(mode: Mode, info: Info | None) -> list[Cell]:
-    """Return the line below the input."""
+def mode_cells(mode: Mode, info: Info | None, *, way_out: str) -> list[Cell]:
+    """Return the line below the input; its end, which a narrow screen cuts, is least needed."""
     return [
         Cell(f"[{mode}] ", _MODE_STYLES[mode]),
         Cell(enter_text(mode, info)),
-        Cell(f" · {KEYS_HINT}", "dim"),
+        Cell(f" · {way_out} · {KEYS_HINT}", "dim"),
     ]
 
 
@@ -52,7 +55,7 @@ def receipt_text(receipt: Receipt) -> str:
     """Return what became of an input, in the word of its receipt."""
     said = str(receipt.status)
     if receipt.status == "queued" and receipt.position is not None:
-        said = f"queued at place {receipt.position}"
+        said = f"queued at place {receipt.position + 1}"
     elif receipt.status == "staged":
         said = "staged: the running turn takes it"
     elif receipt.status == "interrupting":

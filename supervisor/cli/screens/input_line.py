@@ -5,6 +5,7 @@ Texts sent before are those of the session itself; nothing is stored elsewhere.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
 from textual import events
@@ -18,6 +19,7 @@ MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 # Handled by the screen, although TextArea has another use for them.
 _KEYS_OF_SCREENS: Final = ("ctrl+c", "pageup", "pagedown", "shift+up", "shift+down")
 _MAX_RECALLED: Final = 500
+_LEADING_BLANK_LINES: Final = re.compile(r"\A(?:[ \t]*\n)+")
 
 
 class InputLine(TextArea):
@@ -68,7 +70,7 @@ class InputLine(TextArea):
 
     def action_submit(self) -> None:
         """Submit the text, unless it is blank, and begin an empty one."""
-        text = self.text
+        text = _LEADING_BLANK_LINES.sub("", self.text)
         if text.strip():
             self.remember(text)
             self._draft = ""
@@ -98,7 +100,10 @@ class InputLine(TextArea):
 
     def _show_recalled(self, place: int) -> None:
         self._place = place
-        text = self._recalled[place] if place < len(self._recalled) else self._draft
+        self.put(self._recalled[place] if place < len(self._recalled) else self._draft)
+
+    def put(self, text: str) -> None:
+        """Show the text instead of the present one, with the cursor behind it."""
         self.load_text(text)
         self.move_cursor(self.document.end)
 
@@ -114,9 +119,12 @@ class InputLine(TextArea):
         self.mode = MODES[(MODES.index(self.mode) + by) % len(MODES)]
         self.post_message(self.ModeChanged())
 
-    async def take_key(self, event: events.Key) -> None:
-        """Handle a key that arrived at another widget."""
-        await self._on_key(event)
+    async def take_key(self, event: events.Key | events.Paste) -> None:
+        """Handle a key or a pasted text that arrived at another widget."""
+        if isinstance(event, events.Paste):
+            await self._on_paste(event)
+        else:
+            await self._on_key(event)
 
     async def _on_key(self, event: events.Key) -> None:
         # Textual runs an action after the event has bubbled up; by then a later key of the same

@@ -1,4 +1,9 @@
-"""`RequestPanel`: the oldest open permission request of a session, with a key for each decision."""
+"""`RequestPanel`: the oldest open permission request of a session, with a key for each decision.
+
+Rule 1: a letter answers only if the user has moved the focus here for the shown request. After an
+        answer, and when another request is shown, letters are for the input again.
+Rule 2: a decision that lasts asks for a second key.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +26,9 @@ DECISION_KEYS: Final = {
     "n": ("reject_once", "reject once"),
     "d": ("reject_always", "reject always"),
 }
+# Answers that make a rule: they ask for a second key.
+LASTING_DECISIONS: Final = ("allow_always", "reject_always")
+_CONFIRM_KEY: Final = "y"
 # A key that was meant for the input must not answer a request that has just come.
 _GRACE_SECONDS: Final = 0.4
 
@@ -44,58 +52,122 @@ class RequestPanel(VerticalScroll, can_focus=True):
             self.decision = decision
 
     class Typed(Message):
-        """The user has pressed a key that is for the input."""
+        """The user has pressed a key, or pasted a text, that is for the input."""
 
-        def __init__(self, key: events.Key) -> None:
+        def __init__(self, key: events.Key | events.Paste) -> None:
             super().__init__()
             self.key = key
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.request: RequestBlock | None = None
+        self._more = 0
         self._clock = clock
         self._shown_at = 0.0
-        self._is_typing = False
+        self._takes_letters = False
+        # The lasting decision that waits for its second key, and the letter that asked for it.
+        self._unconfirmed: str | None = None
+        self._first_letter: events.Key | None = None
         self._text = Static(markup=False)
 
     def on_mount(self) -> None:
         """Add the text."""
         self.mount(self._text)
 
-    def show(self, request: RequestBlock | None, *, more: int = 0) -> None:
-        """Show the request, or nothing; `more` requests wait behind it."""
-        if request is self.request:
-            return
-        self.request = request
-        self._shown_at = self._clock()
-        self.set_class(request is not None, "-open")
-        if request is not None:
-            self._text.update(_request_text(request, more))
+    def show(self, request: RequestBlock | None, *, more: int = 0) -> bool:
+        """Show the request, or nothing; `more` wait behind it. Return whether it is another one."""
+        is_other = request is not self.request
+        if is_other:
+            self.request = request
+            self._shown_at = self._clock()
+            self._takes_letters = False
+            self._unconfirmed = self._first_letter = None
+            self.set_class(request is not None, "-open")
             self.scroll_home(animate=False)
+        if is_other or more != self._more:
+            self._more = more
+            self._draw()
+        return is_other
+
+    @property
+    def is_confirming(self) -> bool:
+        """Whether a lasting decision waits for its second key."""
+        return self._unconfirmed is not None
+
+    def cancel_confirmation(self) -> None:
+        """Forget the lasting decision that was not confirmed."""
+        self._unconfirmed = self._first_letter = None
+        self._draw()
+
+    def decide(self, key: str) -> bool:
+        """Take the key of an offered decision; return False if it stands for none now."""
+        request = self.request
+        if request is None or self._clock() - self._shown_at < _GRACE_SECONDS:
+            return False
+        if self._unconfirmed is not None:
+            decision = self._unconfirmed if key == _CONFIRM_KEY else None
+        else:
+            decision, _ = DECISION_KEYS.get(key, (None, None))
+        if decision is None or decision not in request.options:
+            return False
+        if decision in LASTING_DECISIONS and self._unconfirmed is None:
+            self._unconfirmed = decision
+            self._draw()
+        else:
+            self._takes_letters = False
+            self.cancel_confirmation()
+            self.post_message(self.Decided(request.request_id, decision))
+        return True
 
     def on_key(self, event: events.Key) -> None:
         """Decide, if the key stands for an offered decision; other characters are for the input."""
-        decision = self._decision_of(event.key.lower())
-        if decision is not None and self.request is not None:
+        was_confirming = self.is_confirming
+        if self._takes_letters and self.decide(event.key.lower()):
             event.stop()
-            self.post_message(self.Decided(self.request.request_id, decision))
-        elif event.is_printable or self._is_typing:
+            if self.is_confirming and not was_confirming:
+                self._first_letter = event
+        elif event.is_printable or not self._takes_letters:
             event.stop()
-            # The keys that follow in a burst arrive here before the focus has moved.
-            self._is_typing = True
-            self.post_message(self.Typed(event))
+            self._type(event)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Leave a pasted text to the input."""
+        event.stop()
+        self._type(event)
+
+    def _type(self, event: events.Key | events.Paste) -> None:
+        """Give the event to the input, after the letter that it shows to be the start of a text."""
+        first = self._first_letter
+        # The keys that follow in a burst arrive here before the focus has moved.
+        self._takes_letters = False
+        self.cancel_confirmation()
+        for one in (first, event):
+            if one is not None:
+                self.post_message(self.Typed(one))
+
+    def on_focus(self) -> None:
+        """Take letters as decisions: the user has moved here."""
+        self._takes_letters = self.request is not None
+        self._draw()
 
     def on_blur(self) -> None:
-        """Take keys as decisions again, the next time."""
-        self._is_typing = False
+        """Leave letters to the input."""
+        self._takes_letters = False
+        self.cancel_confirmation()
 
-    def _decision_of(self, key: str) -> str | None:
-        request = self.request
-        is_early = self._clock() - self._shown_at < _GRACE_SECONDS
-        if request is None or is_early or self._is_typing:
-            return None
-        decision, _ = DECISION_KEYS.get(key, (None, None))
-        return decision if decision in request.options else None
+    def _draw(self) -> None:
+        if self.request is not None:
+            text = _request_text(self.request, self._more)
+            text.append(f"\n{self._keys_text(self.request)}", Style(color="yellow"))
+            self._text.update(text)
+
+    def _keys_text(self, request: RequestBlock) -> str:
+        if self._unconfirmed is not None:
+            verb = self._unconfirmed.partition("_")[0]
+            about = request.tool or "this"
+            return f"{verb} {about} always, without asking again? {_CONFIRM_KEY} yes · Esc no"
+        hints = decision_hints(request)
+        return f"{hints} · Esc back" if self._takes_letters else f"Esc answers: {hints}"
 
 
 def decision_hints(request: RequestBlock) -> str:
@@ -109,8 +181,8 @@ def _request_text(request: RequestBlock, more: int) -> Text:
     text = Text(f"{request.question}", Style(bold=True))
     if request.tool:
         text.append(f"  ({request.tool})", Style(bold=False, color="magenta"))
+    if more:
+        text.append(f"  {more} more", Style(bold=False, color="yellow"))
     if request.input:
         text.append(f"\n{request.input}", Style(bold=False))
-    behind = f"   ({more} more)" if more else ""
-    text.append(f"\n{decision_hints(request)} · other keys write{behind}", Style(color="yellow"))
     return text

@@ -16,8 +16,10 @@ from textual.widgets import Input, Static
 
 from supervisor.cli.text_format import Cell, truncate
 from supervisor.core.errors import SupervisorError
+from supervisor.core.session_values import Phase
 from supervisor.core.text import one_line
 
+from .request_panel import LASTING_DECISIONS
 from .styled_text import cells_text
 from .top_dialogs import Choice, ChoiceDialog
 from .top_order import Entry, display_name
@@ -47,6 +49,12 @@ class SessionActs(Screen[None]):
     # What the line of text is for, and the session that it is for.
     line_kind: LineKind = "filter"
     line_target: Entry | None = None
+    # The selection before the filter was typed, to which Escape returns.
+    selected_before: str | None = None
+
+    def filter_rows(self, text: str) -> None:
+        """Filter the list, and select a session that matches, before the next key arrives."""
+        raise NotImplementedError
 
     def remark(self, text: str, style: str = "yellow") -> None:
         """Show a short message."""
@@ -103,6 +111,7 @@ class SessionActs(Screen[None]):
     def action_filter(self) -> None:
         """Type a filter; the list follows while it is typed."""
         self.line_kind, self.line_target = "filter", None
+        self.selected_before = self.model.selected
         self._show_line("filter ", self.model.row_filter.text)
 
     def _open_line(self, kind: LineKind, entry: Entry | None) -> None:
@@ -112,6 +121,8 @@ class SessionActs(Screen[None]):
         name = truncate(short_name(entry), _MAX_NAME_WIDTH)
         if kind == "steer":
             label = f"steer {name}: "
+        elif entry.row.phase is Phase.STOPPED:
+            label = f"to {name}, starts it again: "
         elif entry.row.turn_id is None:
             label = f"to {name}: "
         else:
@@ -123,7 +134,7 @@ class SessionActs(Screen[None]):
         self.line.display = True
         self.status.display = False
         self.line_input.value = text
-        self.line_input.focus()
+        self.set_focus(self.line_input)
 
     def close_line(self) -> None:
         """Hide the line of text; what was typed is discarded."""
@@ -134,13 +145,13 @@ class SessionActs(Screen[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while the user types."""
         if self.line_kind == "filter" and self.line.display:
-            self.model.set_filter(event.value)
+            self.filter_rows(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Send the text, or keep the filter."""
         text, entry, kind = event.value.strip(), self.line_target, self.line_kind
         if kind == "filter":
-            self.model.set_filter(event.value)
+            self.filter_rows(event.value)
         self.close_line()
         if kind != "filter" and text and entry is not None:
             self._send_text(kind, entry, text)
@@ -201,7 +212,7 @@ class SessionActs(Screen[None]):
 
         async def act() -> str:
             await self._session(entry).stop()
-            return f"{name} has stopped; r starts it again"
+            return f"{name} has stopped; r starts it again, a lists stopped sessions"
 
         self._confirm(stop_question(entry, self.model.entries), f"stop {name}", act)
 
@@ -262,7 +273,11 @@ class SessionActs(Screen[None]):
                 self.inbox.show()
             return words
 
-        self._act(f"answer {words}", act)
+        if decision in LASTING_DECISIONS:
+            question = f"{words}, without asking again?"
+            self._confirm(question, f"answer {words}", act)
+        else:
+            self._act(f"answer {words}", act)
 
     def action_copy_id(self) -> None:
         """Copy the id of the selected session to the clipboard of the terminal."""
@@ -278,4 +293,4 @@ class SessionActs(Screen[None]):
 
 def short_name(entry: Entry) -> str:
     """Return the name of the session on one line."""
-    return one_line(display_name(entry.row)) or entry.id
+    return one_line(display_name(entry)) or entry.id

@@ -150,7 +150,7 @@ def line_cells(
         if name == "said":
             cell = said_cell(entry, line, request)
         elif name == "name":
-            cell = Cell(_tree_name(line, entry.row), "bold" if entry.need == "waiting" else None)
+            cell = _name_cell(line, entry)
         else:
             cell = _CELLS[name](entry, now)
         is_dim = line.is_context or entry.is_leaving or not entry.matches
@@ -189,11 +189,14 @@ _CELLS: Final[Mapping[ColumnName, Callable[[Entry, float], Cell]]] = {
 }
 
 
-def _tree_name(line: SessionLine, row: SessionRow) -> str:
+def _name_cell(line: SessionLine, entry: Entry) -> Cell:
+    """Return the name at its place in the tree; a short id is dim, as in `ps`."""
     marks = {"none": "", "open": "▾ ", "folded": "▸ "}
     # A deep tree leaves room for the name.
     indent = "  " * min(line.depth, 8)
-    return f"{indent}{marks[line.fold]}{one_line(display_name(row)) or row.id}"
+    style = "dim" if entry.row.name is None else None
+    text = f"{indent}{marks[line.fold]}{one_line(display_name(entry)) or entry.id}"
+    return Cell(text, "bold" if entry.need == "waiting" else style)
 
 
 def state_cell(entry: Entry) -> Cell:
@@ -224,7 +227,10 @@ def said_cell(entry: Entry, line: SessionLine, request: PermissionRequest | None
         return Cell(str(row.attention[0].detail), "yellow")
     if row.waiting_for and entry.need in ("waiting", "hung"):
         return Cell(f"waits for {row.waiting_for}", "yellow")
-    return Cell(row.stop_detail or row.stop_reason or row.last_text or "", "dim")
+    said = row.stop_detail or row.stop_reason or row.last_text or ""
+    if row.title and row.title != said and (row.name is None or not said):
+        said = f"{row.title}: {said}" if said else row.title
+    return Cell(said, "dim")
 
 
 def budget_cell(row: SessionRow) -> Cell:

@@ -11,9 +11,11 @@ from supervisor.cli.text_format import (
     cell_width,
     counted,
     format_age,
+    format_ago,
     format_duration,
     truncate,
 )
+from supervisor.core.session_values import Phase
 from supervisor.core.text import one_line
 
 from .top_columns import NEED_STYLES, format_cost, format_count
@@ -27,6 +29,7 @@ _LABEL_WIDTH: Final = 8
 _BAR_WIDTH: Final = 12
 _WARN_SHARE: Final = 0.8
 _MAX_WAITS: Final = 3
+_WAITS_OF_A_TURN: Final = frozenset({"person", "model", "tool", "child", "hook"})
 DetailLine = list[Cell | str]
 
 
@@ -59,7 +62,7 @@ def details_lines(
     lines.append(_line("used", _used_text(row)))
     if row.tags:
         lines.append(_line("tags", one_line(", ".join(row.tags))))
-    lines.append(_line("active", f"{format_age(now - row.last_active_at)} ago"))
+    lines.append(_line("active", format_ago(now - row.last_active_at)))
     return lines
 
 
@@ -69,9 +72,9 @@ def _line(label: str, text: str, style: str | None = None) -> DetailLine:
 
 def _title_line(entry: Entry) -> DetailLine:
     row = entry.row
-    title = f"  {one_line(row.title)}" if row.name and row.title else ""
+    title = f"  {one_line(row.title)}" if row.title else ""
     return [
-        Cell(one_line(display_name(row)), "bold"),
+        Cell(one_line(display_name(entry)), "bold"),
         "  ",
         badge_cell("gone") if entry.is_deleted else Cell(row.badge, NEED_STYLES[entry.need]),
         Cell(f"  {row.id}", "dim"),
@@ -89,7 +92,9 @@ def _why_lines(
     row: SessionRow, why: Why | None, entries: Mapping[str, Entry], now: float
 ) -> list[DetailLine]:
     """Return what the session waits for, along the chain; without the answer, the row's word."""
-    if why is None or why.session_id != row.id:
+    if row.phase is Phase.STOPPED:
+        return []
+    if why is None or not _is_current(why, row):
         if row.waiting_for is None:
             return []
         since = "" if row.waiting_since is None else f", for {format_age(now - row.waiting_since)}"
@@ -106,14 +111,24 @@ def _why_lines(
     return lines
 
 
+def _is_current(why: Why, row: SessionRow) -> bool:
+    """Return whether the row, which may be newer than the answer, does not contradict it."""
+    if why.session_id != row.id or not why.chain:
+        return False
+    word = why.chain[0].waits_for
+    if row.turn_id is None and word in _WAITS_OF_A_TURN:
+        return False
+    return word != "person" or row.badge in ("waiting-for-you", "waiting-for-auth")
+
+
 def _name_of(session_id: str, entries: Mapping[str, Entry]) -> str:
     entry = entries.get(session_id)
-    return session_id if entry is None else one_line(display_name(entry.row))
+    return session_id if entry is None else one_line(display_name(entry))
 
 
 def _outcome_line(last: Any, now: float) -> DetailLine:  # noqa: ANN401 - a LastOutcome
     reason = f": {last.reason}" if last.reason else ""
-    text = f"{last.outcome.replace('_', ' ')}{reason} ({format_age(now - last.at)} ago)"
+    text = f"{last.outcome.replace('_', ' ')}{reason} ({format_ago(now - last.at)})"
     return _line("turn", one_line(text), "green" if last.outcome == "completed" else "red")
 
 

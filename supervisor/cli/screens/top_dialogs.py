@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 import attrs
@@ -18,6 +18,7 @@ from supervisor.cli.text_format import Cell, cell_width
 from .styled_text import lines_text
 
 _MIN_WIDTH: Final = 40
+_HELP_WIDTH: Final = 72
 # The border and the padding of a dialog.
 _FRAME_WIDTH: Final = 4
 
@@ -87,7 +88,7 @@ class HelpScreen(ModalScreen[None]):
     CSS = """
     HelpScreen { align: center middle; }
     HelpScreen > VerticalScroll {
-        width: 72; max-width: 100%; height: auto; max-height: 100%;
+        scrollbar-size-vertical: 1; height: auto; max-height: 100%;
         border: round cyan; padding: 0 1;
     }
     """
@@ -95,7 +96,7 @@ class HelpScreen(ModalScreen[None]):
         ("escape,question_mark,q,f1,enter,ctrl+c", "dismiss(None)", "close")
     ]
 
-    def __init__(self, lines: Sequence[Sequence[Cell]]) -> None:
+    def __init__(self, lines: Callable[[int], Sequence[Sequence[Cell]]]) -> None:
         super().__init__()
         self._lines = lines
 
@@ -103,4 +104,7 @@ class HelpScreen(ModalScreen[None]):
         """Show the keys; the arrow keys scroll a page that is longer than the screen."""
         with VerticalScroll() as box:
             box.border_title = "keys of top"
-            yield Static(lines_text(self._lines, is_wrapped=True))
+            width = min(_HELP_WIDTH, self.app.size.width)
+            box.styles.width = width
+            lines = self._lines(width - _FRAME_WIDTH - 1)  # beside the scrollbar
+            yield Static(lines_text(lines, is_wrapped=True))

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from supervisor.core.errors import SupervisorError
-from supervisor.handles.session_rows import Snapshot
+from supervisor.handles.session_rows import Snapshot, row_of
 
 from .top_header import Connection
 from .top_model import TopModel
@@ -22,6 +22,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Any]]
 
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 2.0
+_PAGE_SIZE: Final = 500
 
 
 class TopFeed:
@@ -32,6 +33,8 @@ class TopFeed:
         self._model = model
         self._feed: Any = None
         self._has_snapshot = False
+        # Counts the snapshots; each one is without the stopped sessions.
+        self.snapshots = 0
         # The supervisor to call; None before the first connection.
         self.sup: Target | None = None
         # Why the daemon could not be reached at first; it ends the screen.
@@ -61,7 +64,20 @@ class TopFeed:
                 self._feed = feed
                 async for item in feed:
                     self._model.apply(item)
-                    self._has_snapshot |= isinstance(item, Snapshot)
+                    if isinstance(item, Snapshot):
+                        self._has_snapshot = True
+                        self.snapshots += 1
+
+    async def load_stopped(self) -> int:
+        """Give the model all stopped sessions, page by page; return their number."""
+        assert self.sup is not None
+        count, cursor = 0, None
+        while True:
+            page = await self.sup.list(phase="stopped", limit=_PAGE_SIZE, cursor=cursor)
+            self._model.add_stopped(row_of(info) for info in page.items)
+            count, cursor = count + len(page.items), page.next
+            if cursor is None:
+                return count
 
     def connection(self) -> Connection:
         """Return whether the daemon is there; a feed that reconnects by itself says so."""

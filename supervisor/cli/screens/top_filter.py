@@ -37,6 +37,11 @@ class RowFilter:
             for field, word in self.words
         )
 
+    @property
+    def asks_for_stopped(self) -> bool:
+        """Whether a word names the badge of stopped sessions, which are not always listed."""
+        return any(field == "badge" and "stopped".startswith(word) for field, word in self.words)
+
 
 def parse_filter(text: str) -> RowFilter:
     """Parse what the user typed; a field without a value yet matches every row."""

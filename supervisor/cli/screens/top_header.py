@@ -49,12 +49,16 @@ def view_cells(model: TopModel, *, width: int) -> list[Cell]:
         parts.append(f"sorted by {model.view.sort}")
     if model.view.is_reversed:
         parts.append("reversed")
+    if model.shows_stopped:
+        parts.append("with stopped sessions")
     cells = [Cell(", ".join(parts), "cyan")] if parts else []
     if model.row_filter.text:
-        shown = sum(entry.matches and not entry.is_leaving for entry in model.entries.values())
+        shown, listed = model.count_listed()
         gap = _GAP if cells else ""
         cells.append(Cell(f"{gap}filter: {one_line(model.row_filter.text)}", "yellow"))
-        cells.append(Cell(f"{_GAP}{shown} of {model.counts.total()}", "dim"))
+        cells.append(Cell(f"{_GAP}{shown} of {listed}", "dim"))
+        if model.row_filter.asks_for_stopped and not model.shows_stopped:
+            cells.append(Cell(f"{_GAP}a lists stopped sessions too", "yellow"))
     return fitted(cells, width)
 
 

@@ -3,7 +3,7 @@
 Rule 1: the shown question changes only when the user moves. One that is answered elsewhere, or
         whose turn ended, stays and says so; so a key never answers another question than the one
         that was read.
-Rule 2: only the decisions that the request offers have keys.
+Rule 2: only the decisions that the request offers have keys; one that lasts asks for a second key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from supervisor.cli.text_format import Cell, format_age, format_duration
+from supervisor.cli.text_format import Cell, format_age, format_ago, format_duration
 from supervisor.core.session_values import Decision
 from supervisor.core.text import one_line, printable
 
@@ -110,7 +110,7 @@ def inbox_lines(
         [
             Cell(_name_of(shown.session_id, entries), "bold magenta"),
             f" asks for {one_line(shown.tool)}",
-            Cell(f"  {format_age(now - shown.asked_at)} ago, {place}", "dim"),
+            Cell(f"  {format_ago(now - shown.asked_at)}, {place}", "dim"),
             *_time_left(shown, now),
         ]
     ]
@@ -164,4 +164,4 @@ def _input_lines(request: PermissionRequest) -> list[str]:
 
 def _name_of(session_id: str, entries: Mapping[str, Entry]) -> str:
     entry = entries.get(session_id)
-    return session_id if entry is None else one_line(display_name(entry.row))
+    return session_id if entry is None else one_line(display_name(entry))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from textwrap import wrap
 from typing import Final
 
 import attrs
 
 from supervisor.cli.text_format import Cell, cell_width
+
+from .top_columns import fitted
 
 
 @attrs.frozen
@@ -44,6 +48,7 @@ KEY_FAMILIES: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             Key(
                 ("slash",), "filter", "filter: words, agent: tag: badge: workspace:", "filter", "/"
             ),
+            Key(("a",), "toggle_stopped", "list stopped sessions too, or not"),
             Key(("d",), "show_pane('details')", "details of the selected session; again: hide"),
             Key(("t",), "show_pane('transcript')", "its transcript; marks it as seen"),
             Key(("i",), "show_pane('inbox')", "the questions that wait for you", "inbox"),
@@ -77,8 +82,9 @@ KEY_FAMILIES: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     ),
 )
 KEYS: Final = tuple(key for _, keys in KEY_FAMILIES for key in keys)
-# The hints of the last line, the most useful first.
+# The hints of the last line, the most useful first; the way out is always there, at the end.
 _HINTS: Final = (
+    "quit",
     "help",
     "open",
     "message",
@@ -88,9 +94,11 @@ _HINTS: Final = (
     "filter",
     "next",
     "stop",
-    "quit",
 )
+_GAP: Final = "  "
 _KEY_WIDTH: Final = 12
+# A message leaves this much for hints: the way to the others, and the way out.
+_LEAST_HINTS_WIDTH: Final = 14
 
 
 def key_label(key: Key) -> str:
@@ -99,42 +107,63 @@ def key_label(key: Key) -> str:
 
 
 def hint_cells(width: int) -> list[Cell]:
-    """Return the hints that fit on the last line."""
-    by_hint = {key.hint: key for key in KEYS}
-    cells: list[Cell] = []
+    """Return the hints that fit on the last line, the way out at the end."""
+    keys = {key.hint: key_label(key).partition(",")[0] for key in KEYS}
+    chosen: list[str] = []
     for hint in _HINTS:
-        name = key_label(by_hint[hint]).partition(",")[0]
-        gap = 2 if cells else 0
-        width -= gap + cell_width(name) + 1 + len(hint)
+        gap = _GAP if chosen else ""
+        width -= cell_width(f"{gap}{keys[hint]} {hint}")
         if width < 0:
             break
-        cells += [Cell(" " * gap + name, "bold"), Cell(f" {hint}", "dim")]
+        chosen.append(hint)
+    cells: list[Cell] = []
+    for hint in chosen[1:] + chosen[:1]:
+        gap = _GAP if cells else ""
+        cells += [Cell(gap + keys[hint], "bold"), Cell(f" {hint}", "dim")]
     return cells
 
 
-def help_lines() -> list[list[Cell]]:
-    """Return all keys with what they do."""
+def remark_cells(remark: Sequence[Cell], width: int) -> list[Cell]:
+    """Return the last line with a message, and at its right the hints that still fit."""
+    least = hint_cells(_LEAST_HINTS_WIDTH)
+    room = width - sum(cell_width(cell.text) for cell in least) - len(_GAP)
+    shown = fitted(remark, max(0, room))
+    left = width - sum(cell_width(cell.text) for cell in shown) - len(_GAP)
+    hints = hint_cells(left)
+    space = left - sum(cell_width(cell.text) for cell in hints)
+    return [*shown, Cell(_GAP + " " * max(0, space)), *hints]
+
+
+def help_lines(width: int) -> list[list[Cell]]:
+    """Return all keys with what they do; a long explanation goes on below its beginning."""
     lines: list[list[Cell]] = []
     for family, keys in KEY_FAMILIES:
         lines.append([Cell(family, "bold")])
-        lines += [
-            [Cell(f"  {key_label(key):<{_KEY_WIDTH}}", "cyan"), Cell(key.explanation)]
-            for key in keys
-        ]
+        for key in keys:
+            lines += _explained(key_label(key), key.explanation, width)
         lines.append([])
     lines.append([Cell("In the inbox", "bold")])
-    lines += [
-        [Cell(f"  {name:<{_KEY_WIDTH}}", "cyan"), Cell(what)]
-        for name, what in (
-            ("y, a", "allow once, always"),
-            ("n, d", "reject once, always"),
-            ("up, down", "the question above, below"),
-            ("enter", "select the session that asks"),
-        )
-    ]
-    lines += [
-        [],
-        [Cell("The mouse", "bold")],
-        [Cell("  click selects, twice opens; the mark ▾ folds; the wheel scrolls")],
-    ]
+    for name, what in (
+        ("y, a", "allow once, always"),
+        ("n, d", "reject once, always"),
+        ("up, down", "the question above, below"),
+        ("enter", "select the session that asks"),
+    ):
+        lines += _explained(name, what, width)
+    lines += [[], [Cell("The mouse", "bold")]]
+    for name, what in (
+        ("click", "selects; twice: opens"),
+        ("click on ▾", "folds"),
+        ("wheel", "scrolls"),
+    ):
+        lines += _explained(name, what, width)
     return lines
+
+
+def _explained(name: str, what: str, width: int) -> list[list[Cell]]:
+    first, *rest = wrap(what, max(_KEY_WIDTH, width - _KEY_WIDTH - 2))
+    indent = Cell(" " * (_KEY_WIDTH + 2))
+    return [
+        [Cell(f"  {name:<{_KEY_WIDTH}}", "cyan"), Cell(first)],
+        *([indent, Cell(more)] for more in rest),
+    ]

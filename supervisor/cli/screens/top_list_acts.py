@@ -74,6 +74,19 @@ class ListActs(SessionActs):
 
     # Keys: how the list is shown -----------------------------------------------------------
 
+    def filter_rows(self, text: str) -> None:
+        """Filter the list, and select a session that matches, before the next key arrives."""
+        self.model.set_filter(text)
+        self.list.update(time.monotonic())
+        self.list.after_selection()
+
+    def action_toggle_stopped(self) -> None:
+        """List stopped sessions too, or not; `draw` loads them."""
+        shows = self.model.toggle_stopped()
+        self.list.update(time.monotonic())
+        self.list.after_selection()
+        self.remark("loading stopped sessions ..." if shows else "without stopped sessions", "cyan")
+
     def action_next_view(self) -> None:
         """Group in the next way."""
         grouping = self.model.next_grouping()

@@ -1,8 +1,9 @@
 """The state of `top`: rows in, lines out, and the selected line. Pure: no terminal, no clock.
 
-Rule 1: the selection is a key (the id of a session, or a group), and only `move`, `select` and
-        `set_selected_need` change it. A session that goes away stays on its line, marked, until
-        the user moves; its neighbour is never selected in its place.
+Rule 1: the selection is a key (the id of a session, or a group), and only the user changes it: by
+        `move`, `select`, a fold, or a filter. A session that goes away stays on its line, marked,
+        until the user moves; its neighbour is never selected in its place. A filter selects the
+        first match unless the selected session matches, so no act hits a session that it hides.
 Rule 2: the order is calm. A row shows its new values at once, but lines change places only in
         `lay_out`, which does nothing within `HOLD_SECONDS` of the user's last act in the list, and
         sorts by values that change all the time at most every `RESORT_SECONDS`.
@@ -12,10 +13,12 @@ Rule 3: an item costs what its own row costs; `lay_out` does nothing unless an o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from supervisor.cli.session_cells import shorten_ids
 from supervisor.core.info import Need
 from supervisor.handles.session_rows import (
     RequestClosed,
@@ -66,12 +69,16 @@ class TopModel:
     daemon_started_at: float | None = None
     view: View = View()
     row_filter: RowFilter = RowFilter()
+    # Whether stopped sessions that need no person are on the list; the screen loads them.
+    shows_stopped: bool = False
     layout: Layout = Layout()
     selected: str | None = None
     # The keys of the rows that changed since the screen was drawn.
     changed: set[str] = attrs.field(factory=set)
     # Invariant: True if `layout` may differ from the one of the current entries and choices.
     is_stale: bool = False
+    # Whether a session came since the ids were shortened.
+    _has_new_ids: bool = False
     _is_forced: bool = False
     _is_volatile_stale: bool = False
     _acted_at: float = float("-inf")
@@ -101,13 +108,25 @@ class TopModel:
 
     def _replace(self, snapshot: Snapshot) -> None:
         for gone in self.entries.keys() - {row.id for row in snapshot.rows}:
-            self._mark_deleted(gone)
+            if not self.entries[gone].is_leaving:
+                self._mark_deleted(gone)
+            elif gone != self.selected:
+                # A snapshot has no stopped sessions; the screen loads them again if they are shown.
+                del self.entries[gone]
+                self.is_stale = True
         for row in snapshot.rows:
             self._set_row(row)
         self.requests = {one.id: one for one in snapshot.requests}
         self._sort_requests(*self.requests_by_session)
         self.store = snapshot.store
         self.daemon_started_at = snapshot.daemon_started_at
+
+    def add_stopped(self, rows: Iterable[SessionRow]) -> None:
+        """Take rows that were asked for; the stream may have sent newer ones meanwhile."""
+        for row in rows:
+            known = self.entries.get(row.id)
+            if known is None or known.is_deleted or known.row.last_seq < row.last_seq:
+                self._set_row(row)
 
     def _sort_requests(self, *sessions: str) -> None:
         """Find the oldest request of each session again, after a request came or went."""
@@ -126,7 +145,7 @@ class TopModel:
             entry.is_leaving = is_leaving
             self.entries[row.id] = entry
             self._count(entry, 1)
-            self.is_stale = True
+            self.is_stale = self._has_new_ids = True
             return
         old_key, old_place = self._keys(before)
         self._count(before, -1)
@@ -178,6 +197,7 @@ class TopModel:
         if not self._is_forced and (not is_due or now - self._acted_at < HOLD_SECONDS):
             return False
         self._forget_leavers()
+        self._shorten_ids()
         shown = {key for key, entry in self.entries.items() if self._is_shown(entry)}
         self.layout = lay_out(self.entries, shown, self.view, self.selected)
         self.is_stale = self._is_forced = self._is_volatile_stale = False
@@ -187,7 +207,16 @@ class TopModel:
         return True
 
     def _is_shown(self, entry: Entry) -> bool:
-        return entry.id == self.selected or (entry.matches and not entry.is_leaving)
+        return entry.id == self.selected or (entry.matches and self._is_listed(entry))
+
+    def _is_listed(self, entry: Entry) -> bool:
+        """Return whether the entry is on the list, unless a filter hides it."""
+        return not entry.is_leaving or (self.shows_stopped and not entry.is_deleted)
+
+    def count_listed(self) -> tuple[int, int]:
+        """Return how many sessions match the filter, and how many there would be without it."""
+        listed = [entry for entry in self.entries.values() if self._is_listed(entry)]
+        return sum(entry.matches for entry in listed), len(listed)
 
     def _forget_leavers(self) -> None:
         for key in [
@@ -195,9 +224,18 @@ class TopModel:
         ]:
             del self.entries[key]
 
+    def _shorten_ids(self) -> None:
+        if self._has_new_ids:
+            for key, short_id in shorten_ids(self.entries).items():
+                self.entries[key].short_id = short_id
+            self._has_new_ids = False
+
     def _first_key(self) -> str | None:
-        sessions = (line.key for line in self.lines if isinstance(line, SessionLine))
-        return next(sessions, None)
+        """Return the first session that matches, else the first group, whose part is folded."""
+        lines = self.lines
+        found = (one.key for one in lines if isinstance(one, SessionLine) and not one.is_context)
+        groups = (one.key for one in lines if isinstance(one, GroupLine))
+        return next(found, None) or next(groups, None)
 
     def touch(self, now: float) -> None:
         """Hold the order for a while, because the user acts in the list."""
@@ -220,6 +258,8 @@ class TopModel:
         if key != self.selected:
             self._leave()
             self.selected = key
+            # A line that the filter or a fold has left out appears at once.
+            self._is_forced |= key not in self.layout.index
 
     def move(self, by: int) -> None:
         """Select the line that many lines below, or the last or first one.
@@ -258,22 +298,21 @@ class TopModel:
     # Choices of the user -------------------------------------------------------------------
 
     def set_filter(self, text: str) -> None:
-        """Show only the sessions that match; the selected one stays on the list."""
+        """Show only the sessions that match; select the first unless the selected one matches."""
         self.row_filter = parse_filter(text)
         for entry in self.entries.values():
             entry.matches = self.row_filter.matches(entry.row)
         self._is_forced = True
+        selected = self.selected_entry
+        is_match = selected is not None and selected.matches and not selected.is_deleted
+        if self.row_filter.words and not is_match:
+            self.selected = None  # until `lay_out` finds the first match
 
-    def select_match(self) -> None:
-        """Select the first session that matches, unless the selected one does: the user asks it."""
-        entry = self.selected_entry
-        if entry is not None and entry.matches and not entry.is_leaving:
-            return
-        for line in self.lines:
-            other = self.entries.get(line.key)
-            if other is not None and other.matches and line.key != self.selected:
-                self.select(line.key)
-                return
+    def toggle_stopped(self) -> bool:
+        """List stopped sessions too, or not; return which."""
+        self.shows_stopped = not self.shows_stopped
+        self._is_forced = True
+        return self.shows_stopped
 
     def next_grouping(self) -> Grouping:
         """Group by the next of all groupings; return it."""

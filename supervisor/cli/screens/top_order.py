@@ -49,6 +49,8 @@ class Entry:
     # layout in which it is not selected.
     is_leaving: bool = False
     is_deleted: bool = False
+    # The beginning of the id that no other on the list has, set by the layout; "" before.
+    short_id: str = ""
 
     @property
     def id(self) -> str:
@@ -68,9 +70,9 @@ def entered_at(row: SessionRow, need: Need) -> float:
     return row.last_active_at if at is None else at
 
 
-def display_name(row: SessionRow) -> str:
-    """Return the name of the session, else its title, else its id; it may contain anything."""
-    return row.name or row.title or row.id
+def display_name(entry: Entry) -> str:
+    """Return the name of the session, else its short id, which commands take too."""
+    return entry.row.name or entry.short_id or entry.row.id
 
 
 def group_of(entry: Entry, grouping: Grouping) -> str:
@@ -112,7 +114,11 @@ SortKey: TypeAlias = tuple[float | str, ...]
 # Ids make every order total, so that equal values do not change places.
 _SORT_KEYS: Final[dict[SortBy, Callable[[Entry], SortKey]]] = {
     "need": lambda entry: (NEED_RANKS[entry.need], -entry.since, entry.id),
-    "name": lambda entry: (display_name(entry.row).casefold(), entry.id),
+    "name": lambda entry: (
+        float(entry.row.name is None),
+        (entry.row.name or "").casefold(),
+        entry.id,
+    ),
     "active": lambda entry: (-entry.row.last_active_at, entry.id),
     "tokens": lambda entry: (-entry.row.tokens, entry.id),
     "cost": lambda entry: (-entry.row.cost, entry.id),

@@ -96,8 +96,11 @@ class TranscriptPane(Vertical):
 
     def name_session(self, entry: Entry | None) -> None:
         """Show whose transcript this is."""
-        name = "" if entry is None else one_line(display_name(entry.row))
-        self._title.update(cells_text([Cell("transcript ", "dim"), Cell(name, "bold")]))
+        if entry is None:
+            name = Cell(" select a session", "dim")
+        else:
+            name = Cell(one_line(display_name(entry)), "bold")
+        self._title.update(cells_text([Cell("transcript ", "dim"), name]))
 
     def forget(self) -> None:
         """Show nothing, because another line is selected."""

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from supervisor.cli.text_format import counted, format_age
+from supervisor.cli.text_format import counted, format_age, truncate
 from supervisor.core.records import Record
 from supervisor.core.scopes import Scope, ToolCall, TurnScope
 from supervisor.core.text import one_line
 
-from .top_order import Entry, display_name
+from .top_order import Entry
 
 if TYPE_CHECKING:
     from supervisor.core.receipts import InterruptReport
 
 _MAX_CALLS: Final = 5
+_MAX_TITLE_WIDTH: Final = 24
 
 
 @attrs.frozen
@@ -75,9 +76,11 @@ class ScopeChoice:
 
 
 def target_name(entry: Entry) -> str:
-    """Return the name and the id of a session, as a confirmation shows it."""
-    name = one_line(display_name(entry.row))
-    return entry.id if name == entry.id else f"{name} ({entry.id})"
+    """Return the name and the id, or the id and the title, as a confirmation shows them."""
+    row = entry.row
+    if row.name is not None:
+        return f"{one_line(row.name)} ({row.id})"
+    return f"{row.id} ({truncate(one_line(row.title), _MAX_TITLE_WIDTH)})" if row.title else row.id
 
 
 def scope_choices(
@@ -133,10 +136,10 @@ def descendants(entry: Entry, entries: Mapping[str, Entry]) -> list[Entry]:
 def stop_question(entry: Entry, entries: Mapping[str, Entry]) -> str:
     """Return the question before a stop, with what else it would hit."""
     below = descendants(entry, entries)
-    turn = "; its turn is interrupted" if entry.row.turn_id else ""
-    queued = f"; {counted(entry.row.queued, 'queued input')} will wait" if entry.row.queued else ""
+    turn = " Its turn is interrupted." if entry.row.turn_id else ""
+    queued = f" {counted(entry.row.queued, 'queued input')} will wait." if entry.row.queued else ""
     # A row does not say which of its descendants are detached and live on.
-    children = f"; with it up to {counted(len(below), 'session')} below it" if below else ""
+    children = f" With it up to {counted(len(below), 'session')} below it." if below else ""
     return f"Stop {target_name(entry)}?{turn}{queued}{children}"
 
 

@@ -7,7 +7,9 @@ Rule 2: a session is marked as seen when the user opens its transcript, not when
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -15,17 +17,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.widgets import Input, Static
 
-from supervisor.cli.text_format import Cell
+from supervisor.cli.text_format import Cell, counted
+from supervisor.core.errors import SupervisorError
 from supervisor.core.text import one_line
 
 from .attach_screen import AttachScreen, SlashCommands
 from .styled_text import cells_text
-from .top_columns import fitted
 from .top_dialogs import HelpScreen
 from .top_feed import Connect, TopFeed
 from .top_header import Connection, banner_cells, header_cells, view_cells
 from .top_inbox import DECISION_KEYS
-from .top_keys import KEYS, help_lines, hint_cells
+from .top_keys import KEYS, help_lines, hint_cells, remark_cells
 from .top_list import SessionList
 from .top_list_acts import ListActs
 from .top_model import TopModel
@@ -39,20 +41,31 @@ Pane = Literal["details", "transcript", "inbox", "none"]
 # From this width on the panes are beside the list, details and transcript together.
 WIDE: Final = 110
 # Ages and times left are drawn anew after this time.
+_LINE_KEYS: Final = frozenset({"slash", "m", "s"})
 _AGE_SECONDS: Final = 1.0
 _WHY_SECONDS: Final = 3.0
 _REMARK_SECONDS: Final = 8.0
+_DISCARD_SECONDS: Final = 3.0
 
 
 class OpenedSession(AttachScreen):
-    """A session that was opened from the list; Escape goes back, unless there is text to lose."""
+    """A session that was opened from the list; Escape goes back, from a request or without one."""
+
+    way_out: ClassVar[str] = "Esc back"
+    # Until then Escape goes back although a text is lost.
+    _discards_until = 0.0
 
     def action_switch(self) -> None:
-        """Leave, if neither a request nor a text needs the key."""
-        if self.panel.request is None and not self.input.text:
+        """Go to the request that waits, or back to the list; ask before a text is lost."""
+        panel = self.panel
+        is_for_request = panel.request is not None and (panel.is_confirming or not panel.has_focus)
+        if self._clock() < self._discards_until or not (is_for_request or self.input.text):
             self.action_leave()
-        else:
-            super().action_switch()
+            return
+        super().action_switch()
+        if not is_for_request:
+            self._discards_until = self._clock() + _DISCARD_SECONDS
+            self._say("Esc again goes back to the list; the text is not sent", "yellow")
 
 
 class TopScreen(ListActs):
@@ -109,6 +122,8 @@ class TopScreen(ListActs):
         self._aged_at = 0.0
         self._asked_why_at = 0.0
         self._why_seq: tuple[str, int] | None = None
+        # The snapshot to which the stopped sessions were loaded; None if they are not listed.
+        self._loaded_for: int | None = None
 
     def compose(self) -> ComposeResult:
         """Return the parts from top to bottom."""
@@ -146,6 +161,23 @@ class TopScreen(ListActs):
             self._draw_panes()
         self.draw_lines(now)
         self._ask_why(now)
+        self._load_stopped()
+
+    def _load_stopped(self) -> None:
+        """Load stopped sessions when they are asked for, and again after each snapshot."""
+        if not self.model.shows_stopped or self.feed.connection() != "connected":
+            self._loaded_for = None
+        elif self._loaded_for != self.feed.snapshots:
+            self._loaded_for = self.feed.snapshots
+
+            async def load() -> None:
+                try:
+                    count = await self.feed.load_stopped()
+                    self.remark(f"{counted(count, 'stopped session')} listed", "cyan")
+                except SupervisorError as error:
+                    self.remark(f"stopped sessions: {error.args[0]}", "red")
+
+            self._replace_worker("stopped", load)
 
     def draw_lines(self, now: float) -> None:
         """Draw the single lines around the list."""
@@ -158,15 +190,20 @@ class TopScreen(ListActs):
         self._show(self._view, view_cells(self.model, width=width), is_optional=True)
         self._show(self._heading, self.list.heading())
         is_remark = time.monotonic() < self._remark_until
-        self._show(self.status, fitted(self._remark, width) if is_remark else hint_cells(width))
+        self._show(
+            self.status, remark_cells(self._remark, width) if is_remark else hint_cells(width)
+        )
         self.list.set_empty_text(self._empty_text(connection))
 
     def _empty_text(self, connection: Connection) -> str:
         if connection != "connected":
             return ""
         if self.model.row_filter.words:
-            return "No session matches the filter; esc removes it."
-        return "No live sessions. `understudy new AGENT` creates one."
+            more = "" if self.model.shows_stopped else "a lists stopped sessions too, "
+            return f"No session matches the filter; {more}esc removes it."
+        if self.model.shows_stopped:
+            return "No sessions. `understudy new AGENT` creates one."
+        return "No live sessions; a lists stopped ones. `understudy new AGENT` creates one."
 
     def _show(self, widget: Static, cells: list[Cell], *, is_optional: bool = False) -> None:
         if is_optional:
@@ -216,11 +253,11 @@ class TopScreen(ListActs):
         self.details.show()
         self.transcript.name_session(entry)
         if entry is None or entry.id != self.transcript.session_id:
+            # A group has no transcript, and the session that was followed goes on.
+            self.workers.cancel_group(self, "transcript")
             self.transcript.forget()
             if entry is not None and sup is not None:
-                self.run_worker(
-                    self.transcript.follow(sup, entry), group="transcript", exclusive=True
-                )
+                self._replace_worker("transcript", partial(self.transcript.follow, sup, entry))
         self._why_seq = None
         self._ask_why(time.time(), at_once=True)
 
@@ -232,7 +269,12 @@ class TopScreen(ListActs):
         if seq == self._why_seq or (not at_once and now - self._asked_why_at < _WHY_SECONDS):
             return
         self._why_seq, self._asked_why_at = seq, now
-        self.run_worker(self.details.load_why(sup, entry.id), group="why", exclusive=True)
+        self._replace_worker("why", partial(self.details.load_why, sup, entry.id))
+
+    def _replace_worker(self, group: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run the work instead of that of the group that still runs."""
+        # Not a coroutine, which a worker that is replaced before it runs would leave unawaited.
+        self.run_worker(cast("Any", work), group=group, exclusive=True)
 
     # Keys: looking -------------------------------------------------------------------------
 
@@ -274,14 +316,18 @@ class TopScreen(ListActs):
         """Leave the text, then the pane, then the filter."""
         if self.line.display:
             if self.line_kind == "filter":
-                self.model.set_filter("")
+                self.filter_rows("")
+                before = self.selected_before
+                if before is not None and before in self.model.layout.index:
+                    self.model.select(before)
+                    self.list.after_selection()
             self.close_line()
         elif self.focused is not self.list:
             if self.pane in ("inbox", "transcript"):
                 self._set_pane("details")
             self.list.focus()
         elif self.model.row_filter.words:
-            self.model.set_filter("")
+            self.filter_rows("")
 
     def action_open(self) -> None:
         """Open the live transcript of the selected session, with an input."""
@@ -300,7 +346,21 @@ class TopScreen(ListActs):
         self.action_open()
 
     def on_key(self, event: events.Key) -> None:
-        """Answer a question by the key of a decision, while the inbox has the focus."""
+        """Open the line of text, or answer a question, before the next key arrives."""
+        if self.line.display:
+            # Typed before the line had the focus: it is text, never an act.
+            if event.is_printable and event.character is not None:
+                event.stop()
+                event.prevent_default()
+                self.line_input.insert_text_at_cursor(event.character)
+            return
+        if event.key in _LINE_KEYS:
+            event.stop()
+            event.prevent_default()
+            {"slash": self.action_filter, "m": self.action_send, "s": self.action_steer}[
+                event.key
+            ]()
+            return
         if self.focused is not self.inbox:
             return
         if event.key in DECISION_KEYS:
@@ -324,7 +384,7 @@ class TopScreen(ListActs):
 
     def action_help(self) -> None:
         """Show all keys."""
-        self.app.push_screen(HelpScreen(help_lines()))
+        self.app.push_screen(HelpScreen(help_lines))
 
     def action_quit(self) -> None:
         """Leave; the sessions go on."""

@@ -71,15 +71,16 @@ class PlanBlock:
 
 @attrs.frozen(eq=False)
 class ChildBlock:
-    """A child that has started, or has ended; the outcome of a running child is None."""
+    """A child, from its start to its end; the outcome of a running child is None."""
 
     turn_id: str | None
     at: float
     child: str
     label: str
-    what: Literal["started", "resumed", "ended"]
+    is_resumed: bool
+    text: str
     outcome: str | None = None
-    text: str = ""
+    result: str = ""
 
 
 @attrs.frozen(eq=False)

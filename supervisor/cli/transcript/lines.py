@@ -141,14 +141,15 @@ def _plan_lines(block: PlanBlock) -> Iterator[Line]:
 
 def _child_cells(block: ChildBlock) -> Line:
     line = [Cell("↳ ", "blue"), Cell(block.label, "bold")]
-    if block.what == "ended":
-        style = "green" if block.outcome in ("completed", "finished") else "yellow"
-        line.append(Cell(f"  {block.outcome}", style))
-    else:
-        line.append(Cell(f"  {block.what}, {block.outcome or 'running'}", "dim"))
+    if block.is_resumed:
+        line.append(Cell("  resumed", "dim"))
+    good = block.outcome in ("completed", "finished")
+    line.append(Cell(f"  {block.outcome or 'running'}", "green" if good else "yellow"))
     line.append(Cell(f"  {block.child}", "dim"))
     if block.text:
         line.append(Cell(f"  {block.text}"))
+    if block.result:
+        line.append(Cell(f"  → {block.result}", "dim"))
     return line
 
 

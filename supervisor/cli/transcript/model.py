@@ -140,7 +140,8 @@ class TranscriptModel:
         body = record.body
         self._parts.clear()
         self.turn_id = None
-        for key, block in self._work.end_turn():
+        outcome = brief(body.get("outcome")) or "ended"
+        for key, block in self._work.end_turn(outcome, record.at):
             self._put(key, block)
         usage = body.get("usage")
         usage = usage if isinstance(usage, Mapping) else {}
@@ -148,11 +149,12 @@ class TranscriptModel:
             TurnEndBlock(
                 record.turn_id,
                 record.at,
-                brief(body.get("outcome")) or "ended",
+                outcome,
                 brief(body.get("error"), 2_000),
                 brief(body.get("stop_reason")) or None,
                 brief(body.get("ladder_step")) or None,
-                _number(body.get("seconds")),
+                # When a lost turn really ended is not known.
+                None if outcome == "lost" else _number(body.get("seconds")),
                 int(_number(usage.get("input_tokens")) or 0.0)
                 + int(_number(usage.get("output_tokens")) or 0.0),
                 _number(usage.get("cost")) or 0.0,

@@ -78,7 +78,9 @@ def _archived(body: Body) -> Sentence:
 
 def _restarting(body: Body) -> Sentence:
     attempt, after = body.get("attempt"), _seconds_text(body.get("after_seconds"))
-    return f"the agent exited and restarts in {after}, attempt {attempt}", (_failure(body),), "bad"
+    # Not that it exited: it may have been ended with the supervisor.
+    said = f"the agent is started again in {after}, attempt {attempt}"
+    return said, (_failure(body),), "notice"
 
 
 def _rule_changed(body: Body) -> Sentence:

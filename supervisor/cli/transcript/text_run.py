@@ -15,6 +15,7 @@ from supervisor.cli.safe import SafeStream
 from .blocks import MAX_BLOCK_CHARACTERS, MAX_LINE_CHARACTERS, TextBlock
 
 _PIECE_CHARACTERS: Final = 65_536
+_WHERE_WHOLE: Final = "; `understudy log ID --json` has the whole line"
 
 
 @attrs.define(eq=False)
@@ -86,7 +87,7 @@ class TextRun:
 
     def _hidden_note(self) -> str:
         hidden, self._hidden = self._hidden, 0
-        return f"… {hidden} more characters" if hidden else ""
+        return f"… {hidden} more characters{_WHERE_WHOLE}" if hidden else ""
 
     def _grow(self, text: str) -> None:
         last = self.blocks[-1]

@@ -16,6 +16,9 @@ from .blocks import Block, CallBlock, ChildBlock, PlanBlock
 from .brief_text import brief, call_about, first_line, plan_entries
 from .notes import NOTE_KINDS, record_note
 
+# Records of one step have the same time.
+_SAME_STEP_SECONDS: Final = 0.05
+
 Keyed: TypeAlias = tuple[str | None, Block]
 
 
@@ -26,6 +29,8 @@ class WorkBlocks:
         self._calls: dict[str, CallBlock] = {}
         self._children: dict[str, tuple[str, ChildBlock]] = {}
         self._plan: dict[str, str] = {}
+        # Calls of this turn that were interrupted, with the time of their end.
+        self._interrupted: list[tuple[CallBlock, float]] = []
 
     def apply(self, record: Record, *, input_text: str = "") -> Iterator[Keyed]:
         """Yield the blocks of the record; `input_text` is the text of the input it settles."""
@@ -37,18 +42,26 @@ class WorkBlocks:
             case "child_started":
                 yield self._start_child(record)
             case "child_ended":
-                yield from self._end_child(record)
+                yield self._end_child(record)
             case _:
                 note = record_note(record, input_text=input_text)
                 if note is not None:
                     yield _interrupt_key(record), note
 
-    def end_turn(self) -> Iterator[Keyed]:
-        """Yield the calls that have no end, because their turn is over."""
+    def end_turn(self, outcome: str, at: float) -> Iterator[Keyed]:
+        """Yield the calls that have no end, because their turn is over, or that were lost with it.
+
+        The end of a call that was lost is recorded with the end of its turn, as an interrupt: when
+        it really ended is not known.
+        """
         for call_id, call in self._calls.items():
             yield call_id, attrs.evolve(call, outcome="unfinished")
+        for call, ended_at in self._interrupted if outcome == "lost" else ():
+            if at - ended_at < _SAME_STEP_SECONDS:
+                yield call.call_id, attrs.evolve(call, outcome="lost", seconds=None)
         self._calls.clear()
         self._plan.clear()
+        self._interrupted.clear()
 
     # Tool calls -----------------------------------------------------------------------------
 
@@ -90,12 +103,15 @@ class WorkBlocks:
         seconds = None if call is None else max(0.0, record.at - call.at)
         if call is None:  # its start is not shown
             call = CallBlock(record.turn_id, record.at, call_id, brief(body.get("name")), "")
-        return call_id, attrs.evolve(
+        ended = attrs.evolve(
             call,
             outcome=brief(body.get("outcome")) or "ended",
             seconds=seconds,
             result=first_line(body.get("result")),
         )
+        if ended.outcome == "interrupted":
+            self._interrupted.append((ended, record.at))
+        return call_id, ended
 
     # The plan -------------------------------------------------------------------------------
 
@@ -112,34 +128,26 @@ class WorkBlocks:
     def _start_child(self, record: Record) -> Keyed:
         body = record.body
         child = brief(body.get("child"))
-        what: Final = "resumed" if body.get("resumed") else "started"
+        is_resumed = body.get("resumed") is True
+        text = brief(body.get("text"))
         block = ChildBlock(
-            record.turn_id,
-            record.at,
-            child,
-            _child_label(body),
-            what,
-            None,
-            brief(body.get("text")),
+            record.turn_id, record.at, child, _child_label(body), is_resumed=is_resumed, text=text
         )
         # Not the child alone: it is shown again each time it is resumed.
         self._children[child] = f"{child} {record.seq}", block
         return self._children[child]
 
-    def _end_child(self, record: Record) -> Iterator[Keyed]:
+    def _end_child(self, record: Record) -> Keyed:
         body = record.body
         child = brief(body.get("child"))
-        outcome = brief(body.get("reason") or body.get("outcome")) or "ended"
-        started = self._children.pop(child, None)
-        if started is not None:
-            yield started[0], attrs.evolve(started[1], outcome=outcome)
+        key, block = self._children.pop(child, (None, None))
+        if block is None:  # its start is not shown
+            block = ChildBlock(
+                record.turn_id, record.at, child, _child_label(body), is_resumed=False, text=""
+            )
         said = " ".join(filter(None, (brief(body.get("detail")), first_line(body.get("text")))))
-        yield (
-            None,
-            ChildBlock(
-                record.turn_id, record.at, child, _child_label(body), "ended", outcome, said
-            ),
-        )
+        outcome = brief(body.get("reason") or body.get("outcome")) or "ended"
+        return key, attrs.evolve(block, outcome=outcome, result=said)
 
 
 def _child_label(body: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ def test_attach_pastes_interrupts_resizes_and_leaves(
         pane.press("Enter")
         pane.see("begun")
         pane.resize(60, 16)
-        pane.see("Enter queues it at place 0")
+        pane.see("Enter queues it at place 1")
         pane.press("C-c")
         pane.see("── interrupted")
         pane.see("Ctrl-C again leaves")
@@ -59,6 +59,25 @@ def test_chat_is_the_same_screen_without_a_daemon() -> None:
         pane.type("/quit")
         pane.press("Enter")
         pane.see("exit 0")
+
+
+def test_what_is_typed_while_a_screen_starts_is_in_its_input() -> None:
+    with in_tmux(os.environ["XDG_RUNTIME_DIR"], "chat", "--agent", "scripted") as pane:
+        for piece in ("say earl", "x", "y words"):
+            pane.type(piece)
+            if piece == "x":
+                pane.press("BSpace")
+        pane.press("Enter")
+        pane.see("typed while the screen opened; Enter sends it")
+        pane.see("> say early words")
+        pane.press("Enter")
+        pane.see("early words\n── completed")
+        pane.press("C-d")
+        shown = pane.see("exit 0")
+        pane.type("echoed")
+        pane.see("echoed")
+
+    assert "Traceback" not in shown
 
 
 def test_attach_without_a_terminal_says_what_to_do(call: Caller) -> None:

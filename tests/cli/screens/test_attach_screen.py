@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 import supervisor
 from supervisor.cli.screens import attach_feed, attach_screen, request_panel
+from supervisor.cli.screens.top_screen import OpenedSession
 from supervisor.client import RemoteSession
 from tests.support.attached_screen import attached, run
 
@@ -23,6 +24,19 @@ def test_a_text_is_sent_and_the_answer_flows() -> None:
             assert re.search(r"> say hello\n  say there\nhellothere\n── completed", user.text())
             assert "started" in user.text()
             assert user.screen.input.text == ""
+
+    run(test)
+
+
+def test_news_of_an_input_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attach_screen, "_NEWS_SECONDS", 0.01)
+
+    async def test() -> None:
+        async with attached() as user:
+            await user.type("say hello", "enter")
+            await user.see("last turn completed")
+            await user.until(lambda: "started" not in user.text())
+            assert user.screen._notice_timer is None
 
     run(test)
 
@@ -51,9 +65,9 @@ def test_enter_queues_steers_or_interrupts_by_the_visible_mode() -> None:
     async def test() -> None:
         async with attached() as user:
             await user.type("tool bash 60", "enter")
-            await user.see("Enter queues it at place 0")
+            await user.see("Enter queues it at place 1")
             await user.type("say later", "enter")
-            await user.see("queued at place 0")
+            await user.see("queued at place 1")
             await user.see("queue: say later")
 
             await user.pilot.press("tab")
@@ -70,37 +84,106 @@ def test_enter_queues_steers_or_interrupts_by_the_visible_mode() -> None:
     run(test)
 
 
-def test_a_request_is_shown_in_full_and_answered_by_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+ALL_KEYS = "y allow once · a allow always · n reject once · d reject always"
+
+
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_a_sentence_never_answers_a_request() -> None:
     async def test() -> None:
         async with attached() as user:
-            monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 3600.0)
-            await user.type("ask rm", "enter")
-            await user.see("y allow once · a allow always · n reject once · d reject always")
-            await user.pilot.press("n")  # of a text that is typed when the request opens
-            await user.until(lambda: user.screen.input.text == "n")
+            await user.type("ask curl", "enter")
+            await user.see(f"Esc answers: {ALL_KEYS}")
+            for text in ("add tests", "yes", "no", "delete"):
+                await user.type(text)
+                await user.see(f"> {text}")
+                assert user.screen.input.text == text
+                await user.pilot.press("ctrl+u")
             assert user.screen.panel.request is not None
-
-            monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 0.0)
-            await user.pilot.press("backspace", "escape", "s", "a")
-            await user.until(lambda: user.screen.input.text == "sa")
-            await user.pilot.press("escape", "y")
-            await user.see("rm: allowed")
-            await user.see("allow_once by person")
-            assert not user.screen.panel.display
-            assert user.screen.input.has_focus
 
     run(test)
 
 
-def test_a_request_leaves_the_focus_to_a_text_that_is_typed() -> None:
+@pytest.mark.usefixtures("no_grace")
+def test_letters_answer_after_escape_and_others_write() -> None:
     async def test() -> None:
         async with attached() as user:
-            await user.session.send("sleep 0.2\nask rm")
-            await user.type("no")
-            await user.see("y allow once")
-            await user.type("w")
+            await user.type("ask rm\nask cp", "enter")
+            await user.see("Esc answers")
+            await user.pilot.press("escape", "s", "a")
+            await user.until(lambda: user.screen.input.text == "sa")
+            await user.pilot.press("escape", "y", "y")  # the second one is for the text
+            await user.see("rm: allowed")
+            await user.see("allow_once by person")
+            await user.see("(cp)")
+            await user.until(lambda: user.screen.input.text == "say")
+            assert user.screen.input.has_focus
 
-            assert user.screen.input.text == "now"
+            await user.pilot.press("alt+n")
+            await user.see("reject_once by person")
+            assert not user.screen.panel.display
+
+    run(test)
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_an_answer_for_ever_asks_for_a_second_key() -> None:
+    async def test() -> None:
+        async with attached() as user:
+            await user.type("ask rm", "enter")
+            await user.see("Esc answers")
+            await user.pilot.press("escape", "a")
+            await user.see("allow rm always, without asking again? y yes · Esc no")
+            await user.pilot.press("escape")
+            await user.see(f"{ALL_KEYS} · Esc back")
+            await user.type("and")  # the start of a text, and no answer
+            await user.until(lambda: user.screen.input.text == "and")
+
+            await user.pilot.press("alt+d")
+            await user.see("reject rm always")
+            await user.pilot.press("y")
+            await user.see("reject_always by person")
+
+    run(test)
+
+
+def test_a_key_pressed_as_a_request_opens_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_panel, "_GRACE_SECONDS", 3600.0)
+
+    async def test() -> None:
+        async with attached() as user:
+            await user.type("ask rm", "enter")
+            await user.see("Esc answers")
+            await user.pilot.press("alt+y", "escape", "y")
+            await user.until(lambda: user.screen.input.text == "y")
+            assert user.screen.panel.request is not None
+
+    run(test)
+
+
+def test_escape_leaves_a_session_that_was_opened_from_top() -> None:
+    async def test() -> None:
+        async with attached() as user:
+            assert "Ctrl-D leave" in user.text()
+            opened = OpenedSession(user.sup, user.session)
+            await user.app.push_screen(opened)
+            await user.see(">\n[send] Enter starts a turn · Esc back")
+            await user.type("ask rm", "enter")
+            await user.see("Esc answers")
+            await user.type("now", "escape", "escape")
+            await user.see("Esc again goes back to the list; the text is not sent")
+            assert opened.input.text == "now"
+            await user.pilot.press("ctrl+u")
+            opened._discards_until = 0.0
+
+            await user.pilot.press("escape")
+            await user.see("reject always · Esc back")
+            await user.pilot.press("escape")
+            await user.see("Ctrl-D leave")
             assert user.screen.panel.request is not None
 
     run(test)
@@ -128,7 +211,7 @@ def test_slash_commands_and_errors_are_shown_and_quit_leaves() -> None:
         async with attached() as user:
             await user.type("/why", "enter")
             await user.see("waits for input")
-            await user.type("/nonsense", "enter")
+            await user.type("\n/nonsense", "enter")
             await user.see("error: unknown command /nonsense")
             await user.pilot.press("f1")
             await user.see("PgUp, PgDn")
@@ -242,7 +325,7 @@ def test_wide_characters_and_lines_of_5_mb_fit_the_screen() -> None:
     async def test() -> None:
         async with attached("wide", before=go, agents=[wide]) as user:
             await user.see("end of it")
-            shown = await user.see("more characters\n漢字漢字")
+            shown = await user.see("has the whole line\n漢字漢字")
 
             assert len(shown.splitlines()) == 24
             assert max(map(cell_len, shown.splitlines())) <= 80

@@ -36,7 +36,7 @@ def test_a_question_is_answered_and_a_session_opened_and_left(
         pane.press("Escape")
         pane.see("finished since you looked  1")
         pane.press("Enter")
-        pane.see("Enter starts a turn")
+        pane.see(">\n[send] Enter starts a turn · Esc back")
         assert "thanks" in pane.text()
         pane.press("Escape")
         pane.see("x interrupt")

@@ -130,6 +130,34 @@ def test_a_selected_session_stays_visible_when_it_enters_a_folded_group() -> Non
     assert later(model) == ["group:idle"]
 
 
+def test_a_filter_selects_the_first_match_unless_the_selected_session_matches() -> None:
+    model = model_of(make_row("asks"), make_row("first", title="x"), make_row("last", title="x"))
+    model.select("s_asks")
+
+    model.set_filter("x")
+    assert later(model) == ["group:idle", "s_first", "s_last"]
+    assert model.selected == "s_first"
+    model.select("s_last")
+    model.set_filter("x l")
+    later(model)
+    assert model.selected == "s_last"
+    model.set_filter("nobody")
+    assert later(model) == []
+    assert model.selected is None
+
+
+def test_a_session_that_stops_to_match_by_itself_stays_selected() -> None:
+    model = model_of(make_row("a"), running_row("b"), running_row("c"), grouping="flat")
+    model.set_filter("badge:run")
+    model.select("s_c")
+    later(model)
+
+    model.apply(make_row("c"))
+
+    assert later(model) == ["s_b", "s_c"]
+    assert model.selected == "s_c"
+
+
 def test_a_filtered_tree_shows_the_parents_of_what_matches() -> None:
     model = model_of(make_row("top"), make_row("low", parent="s_top", tags=("x",)), grouping="tree")
     model.select("s_low")
@@ -149,6 +177,21 @@ def test_a_stopped_session_leaves_and_a_failed_one_stays() -> None:
     model.apply(failed_row("c"))
 
     assert later(model) == ["s_c", "s_a"]
+
+
+def test_a_stopped_row_of_a_page_does_not_replace_a_newer_one() -> None:
+    stopped = {"badge": "stopped", "phase": Phase.STOPPED}
+    model = model_of(running_row("a", last_seq=5), grouping="flat")
+    assert model.toggle_stopped()
+
+    model.add_stopped([make_row("a", last_seq=4, **stopped), make_row("b", **stopped)])
+
+    assert later(model) == ["s_a", "s_b"]
+    assert model.entries["s_a"].row.badge == "running"
+    assert model.counts == {"running": 1}
+    model.apply(SessionGone(SessionId("s_b")))
+    assert later(model) == ["s_a"]
+    assert not model.toggle_stopped()
 
 
 def test_the_next_urgent_session_is_found_below_and_then_from_the_top() -> None:
@@ -233,6 +276,10 @@ class CalmList(RuleBasedStateMachine):
     @rule(text=st.sampled_from(["", "agent:cl", "badge:idle", "a"]))
     def filter(self, text: str) -> None:
         self.model.set_filter(text)
+        self.model.lay_out(self.now)
+        entry = self.model.selected_entry
+        assert not text or entry is None or (entry.matches and not entry.is_deleted)
+        self.chosen = self.model.selected
 
     @rule(by=st.integers(-3, 3))
     def move(self, by: int) -> None:

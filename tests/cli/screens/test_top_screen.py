@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from supervisor.cli.screens.top_app import TopApp
@@ -16,9 +17,18 @@ from supervisor.cli.screens.top_screen import TopScreen
 from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.records import Record, RecordKind
 from supervisor.core.scopes import ToolCall, TurnScope
+from supervisor.core.session_values import LastOutcome, Phase
 from supervisor.handles.session_rows import RequestClosed, SessionGone
+from supervisor.handles.shapes import Waits, Why
 from tests.support.fake_daemon import FakeDaemon
-from tests.support.row_builders import asking_row, make_request, make_row, running_row, snapshot
+from tests.support.row_builders import (
+    asking_row,
+    make_request,
+    make_row,
+    running_row,
+    snapshot,
+    stopped_info,
+)
 
 # Every bound only ends a test that hangs.
 LONG_SECONDS = 20.0
@@ -107,7 +117,11 @@ def test_the_first_screen_says_who_needs_the_user(size: tuple[int, int]) -> None
         assert top.lines[0].startswith("understudy  1 waiting  2 running  1 idle")
         assert "bash: May I" in top.text
         assert "> asks" in top.text
-        assert "? help" in top.lines[-1]
+        assert top.lines[-1].startswith("? help")
+        assert top.lines[-1].endswith("  q quit")
+        top.screen.remark("done " * 50)
+        await top.until_shown("done done")
+        assert top.lines[-1].endswith("…  ? help  q quit")
         assert max(map(len, top.lines)) <= size[0]
 
     on_screen(daemon_with_family(), story, size)
@@ -158,6 +172,25 @@ def test_only_the_offered_decisions_have_keys_and_the_shown_question_is_answered
         assert top.daemon.asked == [("answer", "r_rm", "allow_once")]
 
     on_screen(daemon_with_family(), story)
+
+
+def test_an_answer_that_lasts_asks_for_a_second_key() -> None:
+    request = make_request("rm", "asks", options=("allow_once", "allow_always"))
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("i")
+        await top.until_shown("y allow once  a allow always")
+        await top.press("a")
+        await top.until_shown("bash: allow always, without asking again?")
+        await top.press("n")
+        await top.until_shown("not done")
+        assert top.daemon.asked == []
+        await top.press("a", "y")
+        await top.until_shown("answered: allow always")
+        assert top.daemon.asked == [("answer", "r_rm", "allow_always")]
+
+    on_screen(FakeDaemon(snapshot(asking_row("asks"), requests=(request,))), story)
 
 
 def test_a_question_answered_elsewhere_is_not_replaced_by_the_next() -> None:
@@ -216,11 +249,31 @@ def test_each_scope_says_what_it_hits_before_it_acts() -> None:
     ]
 
 
+def test_the_details_of_a_stopped_session_show_no_older_answer() -> None:
+    daemon = daemon_with_family()
+    person = Waits(
+        SessionId("s_asks"), "echo", "waiting-for-you", "person", None, since=0.0, seconds=9.0
+    )
+    daemon.chains["s_asks"] = Why(SessionId("s_asks"), (person,))
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("why     waits for person, for")
+        now = time.time()
+        ended = LastOutcome("interrupted", "cancelled", now, TurnId("t_asks"), 2)
+        row = make_row("asks", phase=Phase.STOPPED, badge="stopped", last_outcome=ended)
+        daemon.send_items(attrs.evolve(row, last_active_at=now, last_seq=3))
+        await top.until_shown("interrupted: cancelled (just now)")
+        assert "why " not in top.text
+        assert "now ago" not in top.text
+
+    on_screen(daemon, story)
+
+
 def test_a_stop_names_its_target_and_keeps_it() -> None:
     async def story(top: Shown) -> None:
         await top.until_shown("> asks")
         await top.press("X")
-        await top.until_shown("Stop asks (s_asks)?")
+        await top.until_shown("Stop asks (s_asks)? Its turn is interrupted.")
         top.daemon.send_items(make_row("new", badge="hung"), SessionGone(SessionId("s_asks")))
         await top.press("y")
         await top.until_shown("asks has stopped")
@@ -271,6 +324,65 @@ def test_a_filter_is_applied_while_typed_and_escape_removes_it() -> None:
     on_screen(daemon_with_family(), story)
 
 
+def test_stopped_sessions_are_listed_on_request_and_after_a_restart() -> None:
+    daemon = FakeDaemon(snapshot(make_row("rests")))
+    daemon.stopped = [stopped_info("old"), stopped_info("older")]
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> rests")
+        await top.press("slash", *"badge:stopped", "enter")
+        await top.until_shown("0 of 1  a lists stopped sessions too")
+        await top.press("a")
+        await top.until_shown("2 of 3")
+        await top.select("older")
+        daemon.go_away()
+        await top.until_shown("daemon gone")
+        daemon.come_back(snapshot(make_row("rests")))
+        await top.until(lambda: "daemon gone" not in top.text and "2 of 3" in top.text)
+        await top.press("r")
+        await top.until_shown("older runs again")
+        assert daemon.asked == [("resume", "s_older", None)]
+
+    on_screen(daemon, story)
+
+
+def test_an_act_after_a_filter_hits_the_first_match_at_once() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("slash", *"rests", "enter", "X", "y")
+        await top.until_shown("rests has stopped")
+        await top.press("escape", "slash", *"nobody", "enter", "X")
+        await top.until_shown("select a session first")
+        assert top.daemon.asked == [("stop", "s_rests", None)]
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_what_is_typed_at_once_after_a_key_for_text_is_text() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        for key in ("m", *"bad X"):
+            top.pilot.app.post_message(events.Key("space" if key == " " else key, key))
+        await top.until(lambda: top.screen.line_input.value == "bad X")
+        await top.press("enter")
+        await top.until_shown("asks: queued")
+        assert top.daemon.asked == [("send", "s_asks", "bad X")]
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_escape_from_a_filter_returns_to_the_session_that_was_selected() -> None:
+    async def story(top: Shown) -> None:
+        await top.select("works")
+        await top.press("slash", *"rests")
+        await top.until_shown("> rests")
+        await top.press("escape")
+        await top.until_shown("> works")
+        assert top.screen.model.selected == "s_works"
+
+    on_screen(daemon_with_family(), story)
+
+
 def test_trees_fold_and_columns_are_chosen() -> None:
     async def story(top: Shown) -> None:
         await top.until_shown("> asks")
@@ -287,11 +399,30 @@ def test_trees_fold_and_columns_are_chosen() -> None:
     on_screen(daemon_with_family(), story)
 
 
+def test_a_selected_group_has_no_transcript() -> None:
+    daemon = daemon_with_family()
+    daemon.records["s_asks"] = [record("s_asks", 1, "agent_text", text="what asks said")]
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("what asks said")
+        feed = top.daemon.session_feeds["s_asks"]
+        await top.press("z")
+        await top.until_shown("> ▸ waiting for you")
+        feed.items.put_nowait(record("s_asks", 2, "agent_text", text="said later"))
+        await top.until_shown("transcript  select a session")
+        await top.pilot.pause(0.1)
+        assert "what asks said" not in top.text
+        assert "said later" not in top.text
+
+    on_screen(daemon, story, (140, 40))
+
+
 def test_a_click_selects_and_the_wheel_scrolls() -> None:
     rows = [make_row(f"row{place:02}") for place in range(40)]
 
     async def story(top: Shown) -> None:
         await top.until_shown("> row00")
+        await top.until(lambda: "NAME" in top.lines[1])  # the banner is gone
         await top.pilot.click(top.screen.list, offset=(6, 4))
         await top.until_shown("> row03")
         top.screen.list.scroll_relative(y=5, animate=False)
@@ -301,6 +432,24 @@ def test_a_click_selects_and_the_wheel_scrolls() -> None:
         await top.until_shown("> row03")
 
     on_screen(FakeDaemon(snapshot(*rows)), story)
+
+
+def test_an_unnamed_session_is_named_by_its_short_id_and_says_its_title() -> None:
+    titles = {"4f9ka11": "mend it", "4f9kb22": "mend it", "4x11": "hi"}
+    rows = [make_row(name, title=title, last_text="hi") for name, title in titles.items()]
+    daemon = FakeDaemon(snapshot(*(attrs.evolve(row, name=None) for row in rows)))
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> s_4f9ka ")
+        await top.until_shown("  s_4f9kb ")
+        assert re.search(r"^  s_4x11 +idle .* hi$", top.text, re.MULTILINE)
+        assert re.search(r"^  s_4f9kb +idle .* mend it: hi$", top.text, re.MULTILINE)
+        await top.press("X")
+        await top.until_shown("Stop s_4f9ka11 (mend it)?")
+        await top.press("y")
+        await top.until_shown("s_4f9ka has stopped")
+
+    on_screen(daemon, story, (100, 24))
 
 
 def test_every_key_is_on_the_help_page() -> None:
@@ -314,6 +463,19 @@ def test_every_key_is_on_the_help_page() -> None:
         await top.until(lambda: "keys of top" not in top.text)
 
     on_screen(daemon_with_family(), story, (100, 60))
+
+
+def test_a_long_explanation_keeps_its_indent_on_a_narrow_screen() -> None:
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("question_mark")
+        await top.until_shown("keys of top")
+        first = next(line for line in top.lines if "group by need" in line)
+        below = top.lines[top.lines.index(first) + 1]
+        assert below[: first.index("group by")].strip("│ ") == ""
+        assert below[first.index("group by")] != " "
+
+    on_screen(daemon_with_family(), story, (60, 60))
 
 
 @pytest.mark.parametrize("keys", [(), ("t",), ("i",), ("x",), ("v",)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,16 +156,38 @@ def test_children_plans_and_notes_are_lines() -> None:
     )
 
     assert shown(model)[1:] == [
-        "↳ kid (echo)  started, completed  s_2  do it",
+        "↳ kid (echo)  completed  s_2  do it  → done",
         "plan",
         "  [x] one",
         "  [ ] two",
         "plan",
         "  [>] two",
-        "↳ kid (echo)  completed  s_2  done",
         "── stalled: nothing for 9.0 s, waiting for model",
         "── the turn is interrupted (kill): Ctrl-C",
         "── records 20 to 30 were skipped: the screen was too slow",
+    ]
+
+
+def test_the_calls_of_a_lost_turn_are_lost_with_it() -> None:
+    make = ItemMaker()
+    model = model_of(
+        *make.turn(),
+        make.record("tool_call", call_id="c1", name="ls", input=None),
+        make.record("tool_ended", call_id="c1", name="ls", outcome="interrupted", result=None),
+        make.record("tool_call", call_id="c2", name="bash", input=None),
+        make.record("tool_ended", call_id="c2", name="bash", outcome="interrupted", result=None),
+    )
+    ended = make.end("lost", error="the supervisor died")
+    model.apply(attrs.evolve(ended, at=ended.at - 0.1))
+    failure = {"kind": "process_exit", "detail": "the supervisor died"}
+    model.apply(make.record("agent_restarting", attempt=1, after_seconds=0.5, failure=failure))
+
+    assert shown(model)[1:] == [
+        "✗ ls  interrupted  100 ms",
+        "✗ bash  lost",
+        "error: the supervisor died",
+        "── lost ──",
+        "── the agent is started again in 500 ms, attempt 1: the supervisor died",
     ]
 
 
@@ -185,8 +208,8 @@ def test_a_line_of_5_mb_is_cut_and_many_lines_are_many_blocks() -> None:
 
     blocks = [one for one in model.blocks if isinstance(one, TextBlock) and one.speaker == "agent"]
     assert len(blocks) > 2
-    assert max(len(one.text) for one in blocks) <= MAX_BLOCK_CHARACTERS + MAX_LINE_CHARACTERS + 40
-    assert f"… {5_000_000 - MAX_LINE_CHARACTERS} more characters" in blocks[0].text
+    assert max(len(one.text) for one in blocks) <= MAX_BLOCK_CHARACTERS + MAX_LINE_CHARACTERS + 90
+    assert f"… {5_000_000 - MAX_LINE_CHARACTERS} more characters; `understudy log" in blocks[0].text
 
 
 def test_the_oldest_blocks_are_dropped_beyond_the_maximum() -> None:

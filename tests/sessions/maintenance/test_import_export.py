@@ -124,7 +124,7 @@ async def test_an_import_keeps_identity_fields_and_drops_permissions(
     info = await made.info()
 
     assert (info.name, info.title, info.tags, info.custom) == (
-        "rich",
+        "rich-2",  # the exported session holds its name
         "first",
         ("x", "é"),
         {"a": "b"},

@@ -38,7 +38,10 @@ async def judge(guardian: Session, fake_agent: FakeAgent) -> AgentRun:
 @pytest.fixture
 async def asked(judge: AgentRun, child_agent: FakeAgent) -> tuple[AgentAction[bool], ChildRequest]:
     """A child of the guardian asks for bash: the question, and what the guardian sees of it."""
-    await judge.do(judge.turn.spawn("child-agent", "x", permissions=NARROW))
+    child = judge.turn.spawn(
+        "child-agent", "x", permissions=NARROW, permission_timeout_seconds=300.0
+    )
+    await judge.do(child)
     action = await ask(await child_agent.next_run())
     (request,) = judge.turn.requests()
     return action, request

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import partial
 
+import attrs
 import pytest
 import trio
 
@@ -77,6 +78,9 @@ async def spawn_in_a_turn(session: Session, agent: FakeAgent) -> SessionId:
 def fingerprint_0_1_0(request: SpawnRequest) -> str:
     """Return the fingerprint that release 0.1.0 stored, which includes the turn."""
     names = {"spec": "plan", "explicit_terms": "chosen"}
+    # Its default, which is None now.
+    terms = attrs.evolve(request.spec.terms, permission_timeout_seconds=300.0)
+    request = attrs.evolve(request, spec=attrs.evolve(request.spec, terms=terms))
     fields = {names.get(name, name): value for name, value in decode_plain(encode(request)).items()}
     assert fields["turn"] is not None
     return hashlib.sha256(encode_plain(fields).encode()).hexdigest()

@@ -137,7 +137,8 @@ async def test_a_cycle_ends_when_one_member_ends(
     await settle()
 
     for session in circle:
-        assert await sole_wait(session) == ("input", None, 0.0)
+        waits_for, _, seconds = await sole_wait(session)
+        assert (waits_for, seconds) == ("input", 0.0)
 
 
 @pytest.mark.parametrize("way", ["prompt", "result", "wait", "wait_stopped"])
