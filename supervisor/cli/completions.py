@@ -51,7 +51,7 @@ def _completer(complete: _Complete) -> Callable[[click.Context, str], list[Compl
         except Exception:  # noqa: BLE001 - Rule 1
             return []
         return [
-            CompletionItem(word, help=said)
+            CompletionItem(word, help=replace_controls(said))
             for word, said in found.items()
             # A control character would break the lines that the shell reads.
             if word.startswith(incomplete) and replace_controls(word) == word
