@@ -276,6 +276,11 @@ _FIELDS: Final[Mapping[str, str]] = {
     "VersionReport.name": "Name of the program.",
     "version": "Version of the program.",
     "api": "Version of this interface.",
+    "Reloaded.added": "Names of the new agents.",
+    "Reloaded.changed": "Names of the changed agents; sessions that run keep the old ones.",
+    "Reloaded.removed": "Names of the agents that are not configured any more.",
+    "Reloaded.settings": "Names of the settings that apply now.",
+    "Reloaded.fixed": "Names of the changed settings that need a restart.",
     # Pages and errors.
     "items": "The items of this page.",
     "next": "The `cursor` of the next page; null at the end.",

@@ -36,6 +36,10 @@ Find: TypeAlias = Callable[["Target", str], Awaitable["Session"]]
 
 _FROM_STDIN: Final = "-"
 _MAX_NAMED: Final = 5
+# A pipe that is no list of ids is refused instead of read without end.
+_MAX_STDIN_BYTES: Final = 1024 * 1024
+_MAX_STDIN_IDS: Final = 10_000
+_MAX_ID_BYTES: Final = 256
 
 
 def sessions_argument(function: F) -> F:
@@ -49,18 +53,35 @@ def sessions_argument(function: F) -> F:
 def read_sessions(sessions: tuple[str, ...], tag: str | None) -> tuple[str, ...]:
     """Return the named sessions; the word `-` reads ids from standard input, one per line.
 
-    Raise click's `UsageError` if none is named.
+    Raise click's `UsageError` if none is named, or standard input is no list of ids.
     """
     if tag is not None and sessions:
         raise click.UsageError("Name sessions, or give --tag, not both.")
     if sessions == (_FROM_STDIN,):
-        lines = sys.stdin.read().split()
-        if not lines:
-            raise click.UsageError("Standard input names no session.")
-        return tuple(lines)
+        return _read_lines()
     if tag is None and not sessions:
         raise click.UsageError("Name a session, give --tag TAG, or write - to read ids.")
     return sessions
+
+
+def _read_lines() -> tuple[str, ...]:
+    """Return the ids on standard input; refuse what cannot be a list of ids before it ends."""
+    # Bytes, if there are any: what is no text at all is refused for its size, too.
+    source = getattr(sys.stdin, "buffer", sys.stdin)
+    read = source.read(_MAX_STDIN_BYTES + 1)
+    content = read.encode() if isinstance(read, str) else read
+    if len(content) > _MAX_STDIN_BYTES:
+        raise click.UsageError(f"Standard input has more than {_MAX_STDIN_BYTES} bytes of ids.")
+    ids = content.decode("utf-8", "replace").split()
+    if not ids:
+        raise click.UsageError("Standard input names no session.")
+    if len(ids) > _MAX_STDIN_IDS:
+        raise click.UsageError(f"Standard input has {len(ids)} ids of {_MAX_STDIN_IDS} allowed.")
+    if (longest := max(len(one.encode()) for one in ids)) > _MAX_ID_BYTES:
+        raise click.UsageError(
+            f"Standard input has an id of {longest} bytes of {_MAX_ID_BYTES} allowed."
+        )
+    return tuple(ids)
 
 
 class Bulk:

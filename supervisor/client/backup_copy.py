@@ -53,14 +53,14 @@ async def _fill(transport: Transport, draft: Path) -> int:
         try:
             received = await _download(stream, draft)
         except ConnectionBroken:
-            raise transport.answer_lost_error() from None
+            raise transport.lost_error("POST") from None
         finally:
             stream.close()
     finally:
         with running_loop().move_on_after(_DELETE_SECONDS, shield=True), suppress(SupervisorError):
             await transport.request_bytes("DELETE", path)
     if received != report.bytes:
-        raise transport.answer_lost_error()
+        raise transport.lost_error("POST")
     return received
 
 

@@ -22,6 +22,9 @@ class SocketClosed(Exception):
 class TimeLimit(Protocol):
     """A block with a deadline."""
 
+    def cancel(self) -> None:
+        """End the block now, as its deadline does."""
+
     @property
     def cancelled_caught(self) -> bool:
         """Whether the deadline has ended the block."""

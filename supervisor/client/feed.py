@@ -7,13 +7,15 @@ Rule 2: after any break the feed continues after the last received number: each 
         yields a `Reset`, or raises `RecordNotFound` if it is that of all sessions, and starts again
         from the first record.
 Rule 3: while no daemon listens the feed reconnects, for `MAX_ABSENCE_SECONDS`; then it raises.
+Rule 4: the feed ends when the block of `connect()` does, also for the tasks that wait for an item.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -81,7 +83,8 @@ class RemoteFeed(Generic[T]):
                     raise self._error
                 if self._ended or self._transport.is_closed:
                     raise StopAsyncIteration
-                await self._fill()
+                with self._until_closed():
+                    await self._fill()
             item, number = self._ready.popleft()
             self.last_returned = self.last_returned if number is None else number
             if isinstance(item, SupervisorError):
@@ -96,12 +99,17 @@ class RemoteFeed(Generic[T]):
     async def open(self) -> None:
         """Open the stream; raise the daemon's error if the stream does not exist."""
         self._transport.refuse_if_closed()
-        await self._open()
+        with self._until_closed():
+            await self._open()
+        self._transport.refuse_if_closed()
 
     def close(self) -> None:
         """End the feed and disconnect."""
         self._ended = True
         self._disconnect()
+
+    def _until_closed(self) -> AbstractContextManager[None]:
+        return self._transport.until_closed(running_loop().move_on_after(math.inf))
 
     # Reading ------------------------------------------------------------------------------
 

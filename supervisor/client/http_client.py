@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 import attrs
 import h11
 
+from .event_loop import TimeLimit
+
 Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
@@ -45,8 +47,11 @@ class HttpResponse(NamedTuple):
 class HttpClient(Protocol):
     """Sends requests. The caller sets the timeout."""
 
-    def time_limit(self, seconds: float) -> AbstractContextManager[object]:
-        """Return a block whose requests end after `seconds`; the program goes on behind it."""
+    def time_limit(self, seconds: float) -> AbstractContextManager[TimeLimit | None]:
+        """Return a block whose requests end after `seconds`; the program goes on behind it.
+
+        It has no handle if nothing else can run during a request.
+        """
 
     async def request(self, request: HttpRequest) -> HttpResponse:
         """Send a request and return the response.

@@ -8,6 +8,7 @@ import attrs
 
 from .address import Address
 from .connection import connect_to
+from .event_loop import TimeLimit
 from .http_client import HttpRequest, HttpResponse
 from .running_loop import running_loop
 from .stream import HttpStream
@@ -19,7 +20,7 @@ class OneShotClient:
     def __init__(self, address: Address) -> None:
         self._address = address
 
-    def time_limit(self, seconds: float) -> AbstractContextManager[object]:
+    def time_limit(self, seconds: float) -> AbstractContextManager[TimeLimit]:
         """Return a scope that is cancelled after `seconds`."""
         return running_loop().move_on_after(seconds)
 

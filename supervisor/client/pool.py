@@ -12,7 +12,7 @@ import httpx
 
 from .address import Address
 from .connection import Connection, connect_to
-from .event_loop import EventLoop
+from .event_loop import EventLoop, TimeLimit
 from .http_client import ConnectionBroken, HttpRequest, HttpResponse
 from .running_loop import running_loop
 
@@ -24,7 +24,7 @@ class PooledClient:
         self._http = http
         self._loop = loop
 
-    def time_limit(self, seconds: float) -> AbstractContextManager[object]:
+    def time_limit(self, seconds: float) -> AbstractContextManager[TimeLimit]:
         """Return a scope that is cancelled after `seconds`."""
         return self._loop.move_on_after(seconds)
 

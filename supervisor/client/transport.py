@@ -3,6 +3,8 @@
 Rule 1: every request has a timeout. A request that timed out may still have taken effect.
 Rule 2: a GET is repeated once if the connection broke; a request that changes something is not.
 Rule 3: unknown fields in an answer of a newer server are ignored.
+Rule 4: closing ends what waits: requests raise `NoDaemon`, or `AnswerLost` if they may have changed
+        something, and feeds end.
 
 Errors between the client and the daemon; all other errors are raised as in the daemon.
 
@@ -16,7 +18,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode
 
@@ -30,6 +33,7 @@ from supervisor.decode import DecodeError, decode_light
 
 from .address import Address, ListenQueueFull
 from .deep_json import parse_json
+from .event_loop import TimeLimit
 from .http_client import (
     ConnectionBroken,
     HttpClient,
@@ -66,6 +70,11 @@ _ERRORS: Final = 400
 _NO_SUCH_ROUTE: Final = "no_such_route"
 # All filters of a list fit, percent-encoded. httpx refuses a URL of more than 64 KiB.
 _MAX_QUERY_BYTES: Final = 32 * 1024
+_CLOSED: Final = "this connection has been closed"
+_CHANGE_HINT: Final = "it may have taken effect: check, or repeat it with the same idempotency_key"
+_READ_HINT: Final = (
+    "the daemon does not answer, nothing was changed: see `understudy status` and `understudy logs`"
+)
 _JSON: Final = {"content-type": "application/json"}
 _ID: Final = re.compile(r"[a-z0-9_]{3,64}")
 
@@ -77,6 +86,8 @@ class Transport:
         self._http = http
         self.address = address
         self.is_closed = False
+        # What ends when the block of `connect()` does.
+        self._waits: set[TimeLimit] = set()
         # The daemon's version of the program, once it has said so.
         self.daemon_version: str | None = None
 
@@ -86,8 +97,22 @@ class Transport:
         return self.address.display_name
 
     def close(self) -> None:
-        """Refuse further requests, because the block of `connect()` has ended."""
+        """End what waits and refuse more, because the block of `connect()` has ended."""
         self.is_closed = True
+        for wait in list(self._waits):
+            wait.cancel()
+
+    @contextmanager
+    def until_closed(self, limit: AbstractContextManager[TimeLimit | None]) -> Iterator[None]:
+        """End the block at its limit, or when the connection is closed."""
+        with limit as wait:
+            if wait is not None:
+                self._waits.add(wait)
+            try:
+                yield
+            finally:
+                if wait is not None:
+                    self._waits.discard(wait)
 
     async def request(
         self,
@@ -125,14 +150,16 @@ class Transport:
         """
         self.refuse_if_closed()
         request = _http_request(method, path, arguments or {})
-        with self._http.time_limit(timeout_seconds):
+        with self.until_closed(self._http.time_limit(timeout_seconds)):
             response = await self._send(request)
             if response.status >= _ERRORS:
                 raise self._error(response.content, response.status)
             return response.content
+        if self.is_closed:
+            raise self.lost_error(method)
         raise AnswerLost(
             f"no answer from {self.display_name} within {timeout_seconds:g} seconds",
-            hint="it may have taken effect: check, or repeat it with the same idempotency_key",
+            hint=_READ_HINT if method == "GET" else _CHANGE_HINT,
         )
 
     async def _send(self, request: HttpRequest) -> HttpResponse:
@@ -140,7 +167,7 @@ class Transport:
             try:
                 return await self._http.request(request)
             except ConnectionBroken:
-                if request.method != "GET":
+                if request.method != "GET" or self.is_closed:
                     raise
             return await self._http.request(request)
         except ListenQueueFull:
@@ -149,7 +176,7 @@ class Transport:
             # The cause, a refused or missing socket, says no more than the error.
             raise self.no_daemon_error() from None
         except ConnectionBroken as error:
-            raise self.answer_lost_error() from error
+            raise self.lost_error(request.method) from error
 
     async def open_stream(
         self, path: str, query: Mapping[str, Any], headers: Mapping[str, str]
@@ -160,6 +187,7 @@ class Transport:
         """
         from .stream import open_stream  # noqa: PLC0415 - it needs trio
 
+        self.refuse_if_closed()
         try:
             stream = await open_stream(self.address, path, encode_query(query), headers)
         except ListenQueueFull:
@@ -167,13 +195,13 @@ class Transport:
         except Unreachable:
             raise self.no_daemon_error() from None
         except ConnectionBroken:
-            raise self.answer_lost_error() from None
+            raise self.lost_error("GET") from None
         if stream.status < _ERRORS:
             return stream
         try:
             raise self._error(await stream.read_error(), stream.status)
         except ConnectionBroken:
-            raise self.answer_lost_error() from None
+            raise self.lost_error("GET") from None
         finally:
             stream.close()
 
@@ -192,9 +220,7 @@ class Transport:
     def refuse_if_closed(self) -> None:
         """Raise `NoDaemon` if the block of `connect()` has ended."""
         if self.is_closed:
-            raise NoDaemon(
-                "this connection has been closed", hint="use it inside the block of connect()"
-            )
+            raise NoDaemon(_CLOSED, hint="use it inside the block of connect()")
 
     def no_daemon_error(self) -> NoDaemon:
         """Return the error for an address where no daemon listens."""
@@ -209,11 +235,15 @@ class Transport:
             hint="nothing has happened: try again in a moment, with fewer at once",
         )
 
-    def answer_lost_error(self) -> AnswerLost:
-        """Return the error for a connection that broke after the request was sent."""
+    def lost_error(self, method: Method) -> AnswerLost | NoDaemon:
+        """Return the error for a connection that ended after the request was sent."""
+        if self.is_closed and method == "GET":
+            return NoDaemon(_CLOSED, hint="use it inside the block of connect()")
+        if self.is_closed:
+            return AnswerLost(f"{_CLOSED} before the answer", hint=_CHANGE_HINT)
         return AnswerLost(
             f"the connection to {self.display_name} broke before the answer",
-            hint="it may have taken effect: check, or repeat it with the same idempotency_key",
+            hint=_READ_HINT if method == "GET" else _CHANGE_HINT,
         )
 
 

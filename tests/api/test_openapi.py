@@ -21,6 +21,7 @@ from supervisor.api.params import body_params
 from supervisor.api.problems import REQUEST_STATUSES, STATUSES
 from supervisor.api.request import OperationCall
 from supervisor.api.routes import OPERATIONS
+from supervisor.daemon.reload import Reloader
 from tests.support.asgi_exchange import ask
 
 # What the design says there is.
@@ -42,7 +43,9 @@ POST /v1/backup POST /v1/cleanup POST /v1/import
 
 @pytest.fixture(scope="module")
 def spec() -> Any:  # noqa: ANN401 - JSON
-    return orjson.loads(openapi_document(OPERATIONS, version="1.2.3"))
+    # With the operation that only a daemon adds.
+    reload = Reloader.__new__(Reloader).operation()
+    return orjson.loads(openapi_document((*OPERATIONS, reload), version="1.2.3"))
 
 
 def operations(spec: Any) -> list[tuple[str, str, Any]]:  # noqa: ANN401 - JSON

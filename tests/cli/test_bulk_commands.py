@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import orjson
 import pytest
 import trio
 import trio.testing
@@ -52,6 +53,23 @@ def test_sessions_are_named_by_a_tag_or_on_standard_input(call: Caller) -> None:
     assert call("resume", "--tag", "x").err == "No session to change.\n"
     assert [call("stop", *words).code for words in ([], ["one", "--tag", "x"])] == [2, 2]
     assert call("interrupt", "one", "two", "--call", "call_x").code == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("x" * 1024 * 1024 + "y", "more than 1048576 bytes"),
+        ("x\n" * 10_001, "10001 ids of 10000 allowed"),
+        ("one\n" + "x" * 257, "an id of 257 bytes of 256 allowed"),
+        (" \n", "names no session"),
+    ],
+)
+def test_standard_input_that_is_no_list_of_ids_is_refused(
+    call: Caller, given: str, said: str
+) -> None:
+    done = call("stop", "-", stdin=given)
+
+    assert (done.code, said in done.err) == (2, True)
 
 
 def test_rm_of_several_asks_on_a_terminal(call: Caller, patch: pytest.MonkeyPatch) -> None:
@@ -289,6 +307,9 @@ def test_several_requests_of_one_session_are_not_guessed(
 
     use_supervisor(monkeypatch, twice)
 
-    done = call("answer", "bob", "yes")
+    done = call("answer", "bob", "yes", "--json")
 
-    assert (done.code, "bob has 2 pending requests: req_" in done.err) == (3, True)
+    error = orjson.loads(done.err)["error"]
+    assert (done.code, error["code"]) == (2, "ambiguous_id")
+    assert [(one["kind"], one["name"]) for one in error["candidates"]] == [("request", "bob")] * 2
+    assert "bob has 2 pending requests: req_" in call("answer", "bob", "yes").err

@@ -189,6 +189,22 @@ def test_down_now_names_the_turns_that_it_interrupts(
     assert done.json["interrupted"] == [made]
 
 
+def test_down_says_that_a_suspended_daemon_does_not_answer(home: Path) -> None:
+    in_a_process("new", "echo")
+    pid = daemon_pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with on_a_terminal("down") as terminal:
+            terminal.see(f"(process {pid}) does not answer")
+            terminal.see(f"kill -9 {pid}")
+            terminal.see("stopping the daemon")
+            os.kill(pid, signal.SIGCONT)
+            assert terminal.end() == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
 def test_run_in_the_daemon_is_interrupted_by_ctrl_c(home: Path) -> None:
     with on_a_terminal("run", "--daemon", "--agent", "scripted", "say a\nsleep 1000") as terminal:
         terminal.see("\na")

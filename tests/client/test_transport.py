@@ -131,6 +131,10 @@ async def test_a_timeout_raises_answer_lost(folder: Path, connect: Connect) -> N
     async with daemon_that(answers, folder, connect) as sup:
         with pytest.raises(AnswerLost, match="may have taken effect"):
             await sup._transport.request_bytes("POST", "v1/x", timeout_seconds=0.05)
+        with pytest.raises(AnswerLost) as caught:
+            await sup._transport.request_bytes("GET", "v1/x", timeout_seconds=0.05)
+
+    assert "nothing was changed: see `understudy status`" in caught.value.hint
 
 
 async def test_a_request_after_the_block_is_refused(folder: Path, connect: Connect) -> None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _GRACE_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 0.5
+# A daemon that hangs is not asked about its turns for the whole time of a request.
+_SILENCE_SECONDS: Final = 3.0
 _FORCED: Final = 6
 _STUCK: Final = 7
 _MAX_NAMED: Final = 5
@@ -70,10 +72,17 @@ async def _down(screen: Screen, configuration: Configuration, *, now: bool) -> i
         else:
             screen.note("The daemon is not running.")
         return OK
-    running = await _running(settings.socket) or ()
+    is_silent = await _is_silent(settings.socket)
+    running = () if is_silent else await _running(settings.socket) or ()
     with _end_of(daemon.pid) as has_ended:
         # One that drains already needs one signal more; a third would end it without order.
-        _signal(daemon.pid, twice=now and not await _is_draining(settings.socket))
+        twice = now and not is_silent and not await _is_draining(settings.socket)
+        _signal(daemon.pid, twice=twice)
+        if is_silent:
+            screen.note(
+                f"The daemon (process {daemon.pid}) does not answer; waiting for its end."
+                f" `kill -9 {daemon.pid}` is safe: the next start recovers."
+            )
         if running and not now:
             screen.note(
                 f"{counted(len(running), 'turn')} may end within"
@@ -84,6 +93,24 @@ async def _down(screen: Screen, configuration: Configuration, *, now: bool) -> i
     note = read_process_note(settings.socket, daemon.pid)
     code = None if note is None else note.exit_code
     return _report(screen, daemon.pid, code, running)
+
+
+async def _is_silent(socket: str) -> bool:
+    """Return True if the daemon listens and does not answer: it hangs, or is suspended."""
+    from supervisor.client import AnswerLost  # noqa: PLC0415 - late
+    from supervisor.client.address import Address  # noqa: PLC0415 - slow to import
+    from supervisor.client.blocking import BlockingClient  # noqa: PLC0415 - as above
+    from supervisor.client.transport import Transport  # noqa: PLC0415 - as above
+
+    address = Address(socket, None)
+    transport = Transport(BlockingClient(address), address)
+    try:
+        await transport.request_bytes("GET", "v1/version", timeout_seconds=_SILENCE_SECONDS)
+    except AnswerLost:
+        return True
+    except SupervisorError:
+        return False
+    return False
 
 
 async def _is_draining(socket: str) -> bool:
@@ -140,7 +167,8 @@ async def _wait(
             progress.show(f"stopping the daemon{names}")
             time.sleep(_POLL_SECONDS)  # noqa: ASYNC251 - this coroutine never suspends
             if running and not now and time.monotonic() > look_at:
-                found = await _running(configuration.daemon.socket)
+                socket = configuration.daemon.socket
+                found = None if await _is_silent(socket) else await _running(socket)
                 running = running if found is None else found
                 look_at = time.monotonic() + _LOOK_SECONDS
     return running

@@ -14,7 +14,8 @@ from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import all_sessions, find_id, find_session, open_target
 from supervisor.cli.text_format import Cell, format_age, format_duration
-from supervisor.core.errors import PermissionNotFound, SessionNotFound, short_repr
+from supervisor.core.errors import AmbiguousId, PermissionNotFound, SessionNotFound, short_repr
+from supervisor.core.match import Match
 from supervisor.core.text import one_line
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ async def _answer(screen: Screen, text: str, decision: str) -> None:
 async def _find_request(sup: Target, text: str) -> str:
     """Return the id of the pending request that the text names: by its id, or by its session.
 
-    Raise `PermissionNotFound` if none or several match.
+    Raise `PermissionNotFound` if there is none, and `AmbiguousId` if there are several.
     """
     with suppress(PermissionNotFound):
         return await find_id(sup, "request", text)
@@ -134,7 +135,9 @@ async def _find_request(sup: Target, text: str) -> str:
             f"session {text} has no pending request",
             hint=f"`understudy why {text}` says what it waits for",
         )
-    raise PermissionNotFound(
+    name = (await session.info()).name
+    raise AmbiguousId(
         f"session {text} has {len(ids)} pending requests: {', '.join(ids)}",
         hint="write the id of one of them",
+        candidates=[Match("request", one, session.id, name) for one in ids],
     )

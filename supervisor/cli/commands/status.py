@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import click
@@ -24,6 +24,10 @@ from supervisor.cli.text_format import Cell, counted, format_duration, format_ti
 if TYPE_CHECKING:
     from supervisor.configuration import DaemonSettings
     from supervisor.handles.views import Stats
+
+
+# A daemon that hangs is reported after this time.
+_SILENCE_SECONDS: Final = 5.0
 
 
 @attrs.frozen(kw_only=True)
@@ -69,6 +73,8 @@ async def _status(screen: Screen) -> int:
 
 
 async def _find_status(screen: Screen) -> DaemonStatus:
+    from supervisor.client import AnswerLost  # noqa: PLC0415 - late
+
     host = chosen_host()
     if host is None:
         found = _local_status(load_configuration(None).daemon)
@@ -76,7 +82,16 @@ async def _find_status(screen: Screen) -> DaemonStatus:
             return found
     else:
         found = DaemonStatus(running=True, listening=True, host=host)
-    return await _with_answers(screen, found)
+    try:
+        return await _with_answers(screen, found)
+    except AnswerLost as error:
+        if host is not None or screen.as_json:
+            raise
+        show_whole_fields(screen, _fields(found))
+        raise AnswerLost(
+            f"the daemon (process {found.pid}) does not answer",
+            hint="see `understudy logs`; `understudy down` ends it",
+        ) from error
 
 
 def _local_status(settings: DaemonSettings) -> DaemonStatus:
@@ -117,7 +132,9 @@ async def _with_answers(screen: Screen, found: DaemonStatus) -> DaemonStatus:
     with reach_daemon(screen) as place:
         address = find_address(place.address, place.token_file, os.environ)
         transport = Transport(BlockingClient(address), address)
-        version = await transport.request(VersionReport, "GET", "v1/version")
+        version = await transport.request(
+            VersionReport, "GET", "v1/version", timeout_seconds=_SILENCE_SECONDS
+        )
         stats = await RemoteSupervisor(transport).stats()
     return attrs.evolve(found, version=version.version, stats=stats)
 

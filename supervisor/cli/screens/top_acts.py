@@ -49,6 +49,8 @@ class SessionActs(Screen[None]):
     # What the line of text is for, and the session that it is for.
     line_kind: LineKind = "filter"
     line_target: Entry | None = None
+    # A text that was not sent: the line for the same session begins with it.
+    unsent: tuple[LineKind, str, str] | None = None
     # The selection before the filter was typed, to which Escape returns.
     selected_before: str | None = None
 
@@ -127,7 +129,8 @@ class SessionActs(Screen[None]):
             label = f"to {name}: "
         else:
             label = f"queue for {name}: "
-        self._show_line(label, "")
+        is_kept = self.unsent is not None and self.unsent[:2] == (kind, entry.id)
+        self._show_line(label, self.unsent[2] if self.unsent is not None and is_kept else "")
 
     def _show_line(self, label: str, text: str) -> None:
         self.line_label.update(cells_text([Cell(label, "bold cyan")]))
@@ -161,7 +164,13 @@ class SessionActs(Screen[None]):
 
         async def act() -> str:
             session = self._session(entry)
-            receipt = await (session.steer(text) if kind == "steer" else session.send(text))
+            try:
+                receipt = await (session.steer(text) if kind == "steer" else session.send(text))
+            except SupervisorError:
+                self.unsent = (kind, entry.id, text)
+                raise
+            if self.unsent is not None and self.unsent[:2] == (kind, entry.id):
+                self.unsent = None
             place = "" if receipt.position is None else f" at place {receipt.position + 1}"
             return f"{name}: {receipt.status}{place}"
 

@@ -14,13 +14,14 @@ from textual.pilot import Pilot
 
 from supervisor.cli.screens.top_app import TopApp
 from supervisor.cli.screens.top_screen import TopScreen
+from supervisor.client import NoDaemon
 from supervisor.core.ids import RequestId, SessionId, TurnId
 from supervisor.core.records import Record, RecordKind
 from supervisor.core.scopes import ToolCall, TurnScope
 from supervisor.core.session_values import LastOutcome, Phase
 from supervisor.handles.session_rows import RequestClosed, SessionGone
 from supervisor.handles.shapes import Waits, Why
-from tests.support.fake_daemon import FakeDaemon
+from tests.support.fake_daemon import FakeDaemon, FakeSession
 from tests.support.row_builders import (
     asking_row,
     make_request,
@@ -293,6 +294,26 @@ def test_text_is_sent_steered_or_discarded() -> None:
         await top.press("s", "y", "escape", "end", "s")
         await top.until_shown("has no running turn to steer")
         assert top.daemon.asked == [("send", "s_asks", "hi"), ("steer", "s_works", "x")]
+
+    on_screen(daemon_with_family(), story)
+
+
+def test_a_text_that_was_not_sent_is_kept_for_the_next_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fails(*_: object) -> None:
+        raise NoDaemon("nobody listens", hint="start one")
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        with monkeypatch.context() as broken:
+            broken.setattr(FakeSession, "send", fails)
+            await top.press("m", *"hi", "enter")
+            await top.until_shown("nobody listens")
+        await top.press("m", "enter")
+        await top.until_shown("asks: queued at place 1")
+        await top.press("m")
+        assert (top.screen.line_input.value, top.daemon.asked) == ("", [("send", "s_asks", "hi")])
 
     on_screen(daemon_with_family(), story)
 
