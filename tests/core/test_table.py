@@ -7,7 +7,7 @@ from supervisor.core.state import Phase
 from supervisor.core.table import ROWS, decide
 from tests.support.event_histories import history
 
-HISTORIES = 4_000
+HISTORIES = 6_500
 LENGTH = 60
 
 

@@ -249,9 +249,10 @@ class Chance:
     def _MessageAppended(self, _: SessionState) -> dict[str, Any]:
         return {"role": self.one_of("user", "agent"), "text": self._text()}
 
-    def _DetailsChanged(self, _: SessionState) -> dict[str, Any]:
+    def _DetailsChanged(self, session: SessionState) -> dict[str, Any]:
         return {
-            "name": self.one_of(None, "a name"),
+            # Its own, because a store refuses a name that another session holds.
+            "name": self.one_of(None, f"name of {session.id}"),
             "title": self.one_of(None, "a title"),
             "tags": self.one_of(None, ("a", "b")),
             "custom": self.one_of(None, {"k": "v"}),

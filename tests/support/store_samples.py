@@ -136,7 +136,8 @@ def random_session(
     """Yield the states of a random session from its creation on, each with its facts and event."""
     chance = Chance(seed)
     like = chance.session()
-    plan = attrs.evolve(PLAN, terms=like.terms, permissions=like.permissions)
+    name = f"first name of {session_id}"  # a store refuses one that another session holds
+    plan = attrs.evolve(PLAN, name=name, terms=like.terms, permissions=like.permissions)
     session, facts = create(session_id, plan, at=chance.now)
     last_seq = len(facts)
     yield session, facts, None
