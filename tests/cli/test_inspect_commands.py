@@ -193,7 +193,7 @@ def test_log_prints_text_that_flows(call: Caller, kept: Kept) -> None:
     shown = call("log", "parent", "--state", kept.path).out
 
     assert re.search(r"\n  think deep\nhello\n✓ bash  \d+ ms  → done\n~ deep\n", shown)
-    assert re.search(r"↳ child \(echo\)  completed  \S+  water\n\Z", shown)
+    assert re.search(r"↳ child \(echo\)  completed  \S+  water  → water\n\Z", shown)
     assert call("log", "parent", "--text", "--json", "--state", kept.path).code == 2
 
 

@@ -13,7 +13,7 @@ import click
 import orjson
 
 from supervisor.cli.async_runner import run_reading
-from supervisor.cli.options import BADGE, CURSOR, FILTER, PHASE, Count, json_option, state_option
+from supervisor.cli.options import BADGE, FILTER, PHASE, Count, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.session_table import print_sessions, print_tree
 from supervisor.cli.target import find_session, open_target
@@ -57,9 +57,7 @@ _WATCH_SECONDS: Final = 2.0
     type=Count(1),
     help="Maximum number of sessions.",
 )
-@click.option(
-    "--cursor", metavar="NEXT", type=CURSOR, help="Continue a list; --json prints `next`."
-)
+@click.option("--cursor", metavar="NEXT", help="Continue a list; --json prints `next`.")
 @json_option
 def ps(
     *,

@@ -81,7 +81,7 @@ def test_what_is_typed_while_a_screen_starts_is_in_its_input() -> None:
 
 
 def test_attach_without_a_terminal_says_what_to_do(call: Caller) -> None:
-    assert "`understudy watch ID` prints a session" in call("attach", "bob").err
+    assert "`understudy watch bob` prints a session" in call("attach", "bob").err
     assert call("attach", "bob").code == 2
     assert '"code":"no_daemon"' in call("attach", "bob", "--json").err
     with on_a_terminal("attach", "bob", "--no-start") as terminal:
