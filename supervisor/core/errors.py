@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from .match import Match
+if TYPE_CHECKING:  # agents import errors, and must not import attrs
+    from .match import Match
 
 
 class SupervisorError(Exception):
