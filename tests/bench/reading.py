@@ -99,7 +99,8 @@ def a_life(number: int, prose: Prose, *, is_running: bool) -> Write:
         *(["some"] if number % SOME == 0 else []),
         *(["few"] if number % FEW == 0 else []),
     ]
-    name = "needle" if number % SOME == 1 else "haystack"
+    # Each its own, because a store refuses a name that another session holds.
+    name = f"{'needle' if number % SOME == 1 else 'haystack'} {number}"
     life = Life(number, SessionSpec(agent=answerer.name, name=name, tags=tuple(tags)))
     rare = f" {RARE_WORD}" if number % FEW == 2 else ""
     turn = life.prompt(prose.words(5, 80) + rare)
