@@ -28,7 +28,8 @@ def run_in_virtual_time(
     clock: trio.abc.Clock | None,
     instruments: Sequence[trio.abc.Instrument],
 ) -> Result:
-    return trio.run(main, clock=clock or VirtualClock(limit_seconds=LIMIT_SECONDS), instruments=instruments)
+    clock = clock or VirtualClock(limit_seconds=LIMIT_SECONDS)
+    return trio.run(main, clock=clock, instruments=instruments)
 
 
 def use_virtual_time(items: list[pytest.Item], folder: Path) -> None:

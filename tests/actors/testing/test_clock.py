@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 import trio.testing
+import trio_util
 
 from actors.testing import Deadlock, OutOfTime, VirtualClock
 
@@ -61,8 +62,8 @@ def test_a_wait_for_ever_beside_a_repeated_timer_ends_at_the_limit() -> None:
 
     async def tick() -> None:
         try:
-            while True:
-                await trio.sleep(60.0)
+            async for _ in trio_util.periodic(60.0):
+                pass
         finally:
             cleaned_up.append(trio.current_time())
 
