@@ -107,7 +107,9 @@ class CheckedText(Text):
         try:
             self._check(text)
         except ConfigError as error:
-            self.fail(f"{error.args[0]}; {error.hint}", param, ctx)
+            from .failures import hint_of  # noqa: PLC0415 - only for an invalid value
+
+            self.fail(f"{error.args[0]}; {hint_of(error)}", param, ctx)
         return text
 
 
