@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from supervisor.cli.text_format import Cell, badge_cell
 from supervisor.cli.transcript.lines import format_count
+from supervisor.cli.wait_words import wait_words
 from supervisor.core.session_values import Phase
 from supervisor.core.text import one_line
 
@@ -83,7 +84,7 @@ def status_cells(info: Info | None, *, connection: str | None) -> list[Cell]:
             Cell(f"  last turn {outcome.outcome}", _OUTCOME_STYLES.get(outcome.outcome, "red"))
         )
     if info.waiting_for:
-        cells.append(Cell(f"  waits for {one_line(info.waiting_for)}", "yellow"))
+        cells.append(Cell(f"  waits for {one_line(wait_words(info.waiting_for))}", "yellow"))
     if info.queued:
         cells.append(Cell(f"  {info.queued} queued"))
     tokens = info.usage.input_tokens + info.usage.output_tokens
