@@ -1,4 +1,4 @@
-"""An agent that says when it speaks: ten words a second, each with the time at which it was said."""
+"""An agent that says ten words a second, each with the time at which it was said."""
 
 from __future__ import annotations
 

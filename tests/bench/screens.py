@@ -34,6 +34,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.bench._metronome import BEAT_SECONDS
 from tests.bench._row import Row, Sample, at_most
 from tests.bench.cli import COMMAND, unless_the_command_is_installed
 from tests.bench.http import Line, ask_all, lines, request
@@ -53,8 +54,10 @@ WINDOW_SECONDS: Final = 10.0
 ASKS: Final = 100
 TURNS: Final = 20
 WORDS_OF_A_TURN: Final = 5
+PAUSE_SECONDS: Final = 0.4
 CPU_SHARE: Final = 0.15
 ATTACH_SECONDS: Final = 0.100
+TICK_SECONDS: Final = 0.25
 CONFIGURATION: Final = """
 [agents.metronome]
 function = "tests.bench._metronome:metronome"
@@ -205,8 +208,8 @@ def seconds_until_attach_shows_it() -> list[float]:
             time.sleep(SETTLE_SECONDS)
             for _ in range(TURNS):
                 say(line, session, str(WORDS_OF_A_TURN))
-                time.sleep(WORDS_OF_A_TURN * 0.1 + 0.4)
-            came = {}
+                time.sleep(WORDS_OF_A_TURN * BEAT_SECONDS + PAUSE_SECONDS)
+            came: dict[int, int] = {}
             for found in WORD.finditer(bytes(screen.output)):
                 came.setdefault(int(found[1]), screen.came_at_ns(found.end()))
         assert len(came) == TURNS * WORDS_OF_A_TURN, len(came)
@@ -219,3 +222,42 @@ def p50(measured: Callable[[], list[float]]) -> Sample:
 
 def p99(measured: Callable[[], list[float]]) -> Sample:
     return lambda: statistics.quantiles(measured(), n=100, method="inclusive")[-1]
+
+
+ROWS = (
+    Row(
+        name="CPU of top among 1,000 sessions with 50 busy",
+        against="15 % of a core",
+        ours=cpu_share_of_top,
+        peer=lambda: CPU_SHARE,
+        unit="cores",
+        reach=at_most(1),
+        obstacle=unless_the_command_is_installed,
+        max_pairs=3,
+    ),
+    *(
+        Row(
+            name=f"a request for permission to its number in top, {name}",
+            against="250 ms, its tick",
+            ours=figure(seconds_until_top_shows_it),
+            peer=lambda: TICK_SECONDS,
+            unit="s",
+            obstacle=unless_the_command_is_installed,
+            max_pairs=3,
+        )
+        for name, figure in (("p50", p50), ("p99", p99))
+    ),
+    *(
+        Row(
+            name=f"a word of an agent to its bytes in attach, {name}",
+            against="100 ms",
+            ours=figure(seconds_until_attach_shows_it),
+            peer=lambda: ATTACH_SECONDS,
+            unit="s",
+            reach=at_most(1),
+            obstacle=unless_the_command_is_installed,
+            max_pairs=5,
+        )
+        for name, figure in (("p50", p50), ("p99", p99))
+    ),
+)
