@@ -58,6 +58,7 @@ PAUSE_SECONDS: Final = 0.4
 CPU_SHARE: Final = 0.15
 ATTACH_SECONDS: Final = 0.100
 TICK_SECONDS: Final = 0.25
+GOLDEN_RATIO: Final = 0.618
 CONFIGURATION: Final = """
 [agents.metronome]
 function = "tests.bench._metronome:metronome"
@@ -194,6 +195,8 @@ def seconds_until_top_shows_it() -> list[float]:
     with busy_daemon(scripted=ASKS) as (home, line, idle), settled_top(home) as screen:
         took = []
         for number, session in enumerate(idle, start=1):
+            # At another moment of the tick each time, evenly spread.
+            time.sleep(number * GOLDEN_RATIO % 1 * TICK_SECONDS)
             start, begun = len(screen.output), time.monotonic_ns()
             say(line, session, "ask rm")
             took.append((screen.wait_for(b"%d waiting" % number, start=start) - begun) / 1e9)
