@@ -114,6 +114,8 @@ class AttachScreen(Screen[None]):
         self._seen_seq = 0
         self._is_seen_due = False
         self._last_trouble: str | None = None
+        # By the name of the widget.
+        self._shown_texts: dict[str, Text] = {}
         self._notice_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -233,12 +235,15 @@ class AttachScreen(Screen[None]):
         lines = [f"{one_line(one.when_busy)}: {one.text}" for one in waiting[:_MAX_PENDING_SHOWN]]
         if len(waiting) > len(lines):
             lines.append(f"and {len(waiting) - len(lines)} more")
-        pending = self.query_one("#pending", Static)
-        pending.set_class(bool(lines), "-shown")
-        pending.update(cells_text([Cell("\n".join(lines), "dim")]))
+        self.query_one("#pending", Static).set_class(bool(lines), "-shown")
+        self._update("#pending", [Cell("\n".join(lines), "dim")], layout=True)
 
-    def _update(self, name: str, cells: Iterable[Cell]) -> None:
-        self.query_one(name, Static).update(cells_text(cells))
+    def _update(self, name: str, cells: Iterable[Cell], *, layout: bool = False) -> None:
+        text = cells_text(cells)
+        # An equal text is not drawn again: a layout of the screen delays the transcript.
+        if self._shown_texts.get(name) != text:
+            self._shown_texts[name] = text
+            self.query_one(name, Static).update(text, layout=layout)
 
     def _say(self, text: str, style: str = "dim", *, seconds: float | None = None) -> None:
         """Show a notice; a number of seconds is for news, which soon are none."""
