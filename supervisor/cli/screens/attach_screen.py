@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from rich.text import Text
@@ -252,10 +253,8 @@ class AttachScreen(Screen[None]):
         notice.update(Text(text, style))
         if self._notice_timer is not None:
             self._notice_timer.stop()
-        self._notice_timer = None if seconds is None else self.set_timer(seconds, self._say_no_more)
-
-    def _say_no_more(self) -> None:
-        self._say("")
+        timer = None if seconds is None else self.set_timer(seconds, partial(self._say, ""))
+        self._notice_timer = timer
 
     def _say_error(self, error: SupervisorError) -> None:
         hint = f"\n{one_line(error.hint)}" if error.hint else ""
@@ -341,9 +340,7 @@ class AttachScreen(Screen[None]):
         if self._clock() < self._leaves_until:
             self.action_leave()
             return
-        self._leaves_until = self._clock() + _LEAVE_SECONDS
-        said = f"Press Ctrl-C again to leave; the session {self._after_leaving}."
-        self._say(said, "yellow", seconds=_LEAVE_SECONDS)
+        self._offer_to_leave(f"Press Ctrl-C again to leave; the session {self._after_leaving}.")
         self.run_worker(self._interrupt(), group="interrupt")
 
     async def _interrupt(self) -> None:
@@ -356,8 +353,10 @@ class AttachScreen(Screen[None]):
         except SupervisorError as error:
             self._say_error(error)
             return
-        said = f"{report_text(report)}; Ctrl-C again leaves"
-        self._leaves_until = self._clock() + _LEAVE_SECONDS  # as long as the line says so
+        self._offer_to_leave(f"{report_text(report)}; Ctrl-C again leaves")
+
+    def _offer_to_leave(self, said: str) -> None:
+        self._leaves_until = self._clock() + _LEAVE_SECONDS
         self._say(said, "yellow", seconds=_LEAVE_SECONDS)
 
     def action_leave(self) -> None:
