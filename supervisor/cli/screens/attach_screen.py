@@ -23,12 +23,13 @@ from textual.widgets import Static
 from supervisor.cli.text_format import Cell
 from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Delta, Item, Record
+from supervisor.core.session_values import WhenBusy
 from supervisor.core.text import one_line
 
 from .attach_feed import AttachFeed
 from .attach_help import HELP
 from .attach_words import mode_cells, receipt_text, report_text, status_cells
-from .input_line import InputLine
+from .input_line import InputLine, Mode
 from .request_panel import DECISION_KEYS, RequestPanel
 from .styled_text import cells_text
 from .text_dialog import TextDialog
@@ -47,6 +48,11 @@ _INFO_SECONDS: Final = 0.2
 _SEEN_SECONDS: Final = 1.0
 _NEWS_SECONDS: Final = 4.0
 _MAX_PENDING_SHOWN: Final = 3
+_WHEN_BUSY: Final[dict[Mode, WhenBusy]] = {
+    "send": "queue",
+    "steer": "steer",
+    "interrupt": "interrupt",
+}
 # Records that change no state that the last line shows.
 _STATELESS_KINDS: Final = frozenset({"agent_text", "thought", "tool_update", "user_text", "seen"})
 
@@ -286,10 +292,8 @@ class AttachScreen(Screen[None]):
         self._request_info()
 
     async def _send(self, message: InputLine.Submitted, text: str) -> Receipt:
-        if message.mode == "steer":
-            return await self._session.steer(text)
-        when_busy: Final = "interrupt" if message.mode == "interrupt" else "queue"
-        return await self._session.send(text, when_busy=when_busy)
+        # `steer()` is refused if no turn runs, but the line promises that Enter starts one then.
+        return await self._session.send(text, when_busy=_WHEN_BUSY[message.mode])
 
     async def _run_slash_command(self, line: str) -> None:
         assert self._slash_commands is not None
