@@ -201,7 +201,10 @@ def state_cell(entry: Entry) -> Cell:
     if entry.is_deleted:
         return Cell("gone", "dim")
     shown = session_cells.state_cell(entry.row, entry.need)
-    return Cell(_STATE_WORDS.get(shown.text, shown.text), shown.style or NEED_STYLES[entry.need])
+    text = _STATE_WORDS.get(shown.text, shown.text)
+    if len(text) > _BY_NAME["state"].width:
+        text = text.rpartition(", ")[2]  # `suspended, failed`: the outcome is never cut
+    return Cell(text, shown.style or NEED_STYLES[entry.need])
 
 
 def said_cell(entry: Entry, line: SessionLine, request: PermissionRequest | None = None) -> Cell:

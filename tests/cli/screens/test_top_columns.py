@@ -6,7 +6,7 @@ from supervisor.cli import session_cells
 from supervisor.cli.screens.top_columns import COLUMNS, state_cell
 from supervisor.cli.screens.top_order import Entry, need_of_row
 from supervisor.core.ids import TurnId
-from supervisor.core.session_values import Attention, AttentionKind, LastOutcome, Outcome
+from supervisor.core.session_values import Attention, AttentionKind, LastOutcome, Outcome, Phase
 from tests.support.row_builders import NOW, make_row
 
 
@@ -55,3 +55,11 @@ def test_an_end_that_was_not_seen_is_named(outcome: Outcome, text: str) -> None:
 )
 def test_a_failure_has_the_word_of_ps(kind: AttentionKind, text: str) -> None:
     assert shown_state("completed", kind) == text
+
+
+def test_an_outcome_beside_a_long_badge_is_not_cut() -> None:
+    ended = LastOutcome("lost", "why", NOW - 90, TurnId("turn_1"), 5)
+    rests = {"phase": Phase.SUSPENDED, "badge": "suspended", "seen_seq": 9}
+    row = make_row("a", last_outcome=ended, **rests)
+
+    assert state_cell(Entry(row, need_of_row(row), NOW)).text == "lost"
