@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NAME: Final = "NAME"
 _ABOUT: Final = "ABOUT"
 # Left out on a narrow terminal, in this order, until the others fit.
-_DROPPED: Final = ("AGENT", "COST", "TOKENS", _ABOUT)
+_DROPPED: Final = ("AGENT", "COST", "QUEUED", "TOKENS", _ABOUT)
 # Of a list that is repainted: so wide that ordinary contents do not move the columns behind.
 _STEADY_WIDTHS: Final = {"STATE": 17, "ACTIVE": 6, "QUEUED": 6, "TOKENS": 6, "COST": 5}
 # A column that may be cut is not cut below this width while another column can be left out.

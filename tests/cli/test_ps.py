@@ -164,6 +164,14 @@ def test_columns_of_a_repainted_list_keep_their_places(
     assert before[0].rstrip() == after[0].rstrip()
 
 
+def test_a_narrow_repainted_list_keeps_what_is_useful_now(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heading = printed(monkeypatch, 60, Info(**_fields(mixed)), is_repainted=True)[0]
+
+    assert heading.split() == ["NAME", "ID", "STATE", "ACTIVE", "ABOUT"]
+
+
 def test_ps_watch_says_that_the_daemon_does_not_run(mixed: Path, home: Path) -> None:
     store = home / ".local" / "state" / "understudy" / "state.db"
     store.parent.mkdir(parents=True)
