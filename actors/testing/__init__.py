@@ -11,7 +11,7 @@ Only `Probe` needs the rest of `actors`; no production code imports any of it.
 """
 
 from ._clock import VirtualClock
-from ._errors import Deadlock, Livelock, SimulationError, SimulatorBroken
+from ._errors import Deadlock, Livelock, OutOfTime, SimulationError, SimulatorBroken
 from ._explore import FailingSeed, explore
 from ._probe import Probe
 from ._schedule import Step
@@ -22,6 +22,7 @@ __all__ = [
     "Deadlock",
     "FailingSeed",
     "Livelock",
+    "OutOfTime",
     "Probe",
     "SimulationError",
     "SimulatorBroken",

@@ -4,6 +4,8 @@ Rule 1: time moves only when no task can run; then it jumps to the next deadline
 Rule 2: a task that waits for quiet (`settle`, `wait_all_tasks_blocked`) runs before the jump.
 Rule 3: when no task can run and no deadline is set, nothing can ever happen again: that is
         a deadlock, and it is reported.
+Rule 4: a timer that repeats hides a deadlock, because there is always a next deadline; a limit of
+        the virtual time ends such a run.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import trio
 import trio.testing
 
 from ._ending import RunAbort
-from ._errors import Deadlock, SimulationError
+from ._errors import Deadlock, OutOfTime, SimulationError
 from ._trio_internals import Loop, check_trio_version
 from ._where import task_stack
 
@@ -31,11 +33,12 @@ class VirtualClock(trio.abc.Clock):
     Tasks that wait for real I/O or a real thread are not deadlocked; a task that waits for a
     signal, or for a thread that trio did not start, would be reported as deadlocked. While a
     real thread works time stands still, but no longer than one real second; then the next
-    deadline fires.
+    deadline fires. When the next deadline is beyond `limit_seconds`, the run ends with `OutOfTime`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, limit_seconds: float = inf) -> None:
         check_trio_version()
+        self._limit = limit_seconds
         self._now = 0.0
         self._loop: Loop
         self._ending: RunAbort | None = None
@@ -56,8 +59,10 @@ class VirtualClock(trio.abc.Clock):
         patience = THREAD_PATIENCE_SECONDS if self._threads_at_work() else 0.0
         if self._loop.poll(patience):
             return 0.0
-        if deadline < inf:
+        if deadline < inf and (deadline <= self._limit or self._ending is not None):
             self._jump(deadline)
+        elif deadline < inf:
+            self._end(OutOfTime(self._limit, self._blocked()))
         elif self._may_be_woken_externally():
             return inf
         elif self._ending is None:

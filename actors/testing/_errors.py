@@ -3,6 +3,7 @@
     SimulationError            every error of this package; has a `hint`
     ├── Deadlock               the program: every task waits, and nothing can wake one
     ├── Livelock               the program: it took more steps than it was allowed
+    ├── OutOfTime              the program: its virtual time went beyond the limit
     └── SimulatorBroken        ours: this trio is not the one the simulator was written for
 
 A bare `SimulationError` is the caller's: the simulator cannot do what was requested.
@@ -53,6 +54,23 @@ class Livelock(SimulationError):
             hint="look for a loop that never blocks, or raise max_steps",
         )
         self.last_steps = tuple(last_steps)
+
+
+class OutOfTime(SimulationError):
+    """The next time-out is beyond the limit of the `VirtualClock`.
+
+    `waiting` has one text per blocked task, as in `Deadlock`.
+    """
+
+    def __init__(self, limit_seconds: float, waiting: Sequence[str]) -> None:
+        listed = "\n".join(waiting)
+        super().__init__(
+            f"still running after {limit_seconds:g} s of virtual time; {len(waiting)} blocked:\n"
+            f"{listed}",
+            hint="one of the tasks listed waits for ever beside a timer that repeats; or raise"
+            " limit_seconds",
+        )
+        self.waiting = tuple(waiting)
 
 
 class SimulatorBroken(SimulationError):

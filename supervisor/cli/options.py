@@ -11,6 +11,7 @@ import click
 
 from supervisor.core.errors import ConfigError
 
+from .failures import hint_of
 from .text_format import parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class CheckedText(Text):
         try:
             self._check(text)
         except ConfigError as error:
-            self.fail(f"{error.args[0]}; {error.hint}", param, ctx)
+            self.fail(f"{error.args[0]}; {hint_of(error)}", param, ctx)
         return text
 
 

@@ -84,5 +84,6 @@ def kept(tmp_path: Path) -> Kept:
 
 @pytest.fixture
 def names_of_old_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accept control characters in names, as version 0.1.0 did: stores still have such names."""
+    """Accept every character in names, as version 0.1.0 did: stores still have such names."""
     monkeypatch.setattr(validation, "_control_in", lambda _: None)
+    monkeypatch.setattr(validation, "_mistakable", lambda _: None)

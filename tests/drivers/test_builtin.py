@@ -156,7 +156,8 @@ async def test_ask_waits_in_the_inbox_and_says_the_decision(
     assert (await session.transcript())[-1].text == said
 
 
-async def test_ask_is_rejected_without_an_answer(session: Session) -> None:
+async def test_ask_is_rejected_when_its_time_is_over(sup: Supervisor) -> None:
+    session = await sup.create("scripted", permission_timeout_seconds=300.0)
     began = trio.current_time()
 
     result = await session.prompt("ask bash")

@@ -137,7 +137,7 @@ async def test_a_0_1_0_session_with_control_characters_stays_usable(path: Path) 
         info = await sup.session(PARENT).info()
         assert (info.name, info.workspace, str(info.key)) == ("a\nb", "/x\ny", "worker:mail:an\nna")
         assert (await sup.session(PARENT).prompt("and now?")).text == "done"
-        assert (await (await sup.session(PARENT).fork()).info()).name == "a\nb-2"
+        assert (await (await sup.session(PARENT).fork()).info()).name == "a b"
 
 
 async def test_a_deleted_owner_takes_its_replies_with_it(path: Path) -> None:

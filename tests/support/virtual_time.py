@@ -16,6 +16,9 @@ import trio
 
 from actors.testing import VirtualClock
 
+# Beyond all that a test waits for; a test that waits for ever beside a timer that repeats fails.
+LIMIT_SECONDS = 100 * 86_400.0
+
 Result = TypeVar("Result")
 
 
@@ -25,7 +28,8 @@ def run_in_virtual_time(
     clock: trio.abc.Clock | None,
     instruments: Sequence[trio.abc.Instrument],
 ) -> Result:
-    return trio.run(main, clock=clock or VirtualClock(), instruments=instruments)
+    clock = clock or VirtualClock(limit_seconds=LIMIT_SECONDS)
+    return trio.run(main, clock=clock, instruments=instruments)
 
 
 def use_virtual_time(items: list[pytest.Item], folder: Path) -> None:

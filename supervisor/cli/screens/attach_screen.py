@@ -356,6 +356,7 @@ class AttachScreen(Screen[None]):
             self._say_error(error)
             return
         said = f"{report_text(report)}; Ctrl-C again leaves"
+        self._leaves_until = self._clock() + _LEAVE_SECONDS  # as long as the line says so
         self._say(said, "yellow", seconds=_LEAVE_SECONDS)
 
     def action_leave(self) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 import trio.testing
+import trio_util
 
-from actors.testing import Deadlock, VirtualClock
+from actors.testing import Deadlock, OutOfTime, VirtualClock
 
 
 def run(main: Callable[[], Awaitable[object]]) -> object:
@@ -54,6 +55,28 @@ def test_sleepers_wake_in_the_order_of_their_deadlines() -> None:
 
     run(main)
     assert woken == [1.0, 2.0, 3.0]
+
+
+def test_a_wait_for_ever_beside_a_repeated_timer_ends_at_the_limit() -> None:
+    cleaned_up: list[float] = []
+
+    async def tick() -> None:
+        try:
+            async for _ in trio_util.periodic(60.0):
+                pass
+        finally:
+            cleaned_up.append(trio.current_time())
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tick)
+            nursery.start_soon(never, trio.Event(), name="patient")
+
+    with pytest.raises(OutOfTime, match="after 3600 s of virtual time; 3 blocked") as caught:
+        trio.run(main, clock=VirtualClock(limit_seconds=3600.0))
+
+    assert cleaned_up == [3600.0]
+    assert any("patient" in task for task in caught.value.waiting)
 
 
 def test_time_stands_still_while_a_task_can_run() -> None:

@@ -23,8 +23,8 @@ def test_attach_pastes_interrupts_resizes_and_leaves(
         pane.resize(60, 16)
         pane.see("Enter queues it at place 1")
         pane.press("C-c")
-        pane.see("── interrupted")
         pane.see("Ctrl-C again leaves")
+        pane.see("── interrupted")
         pane.press("C-c")
         shown = pane.see("exit 0")
 
