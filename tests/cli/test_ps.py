@@ -134,6 +134,23 @@ def test_a_session_without_a_name_has_a_word_that_finds_it(
     assert line.endswith("hi there")
 
 
+def test_children_with_the_name_of_another_are_named_by_their_paths(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = _fields(mixed)
+    root, away = fields["id"], "s_000000000000"
+    sessions = [
+        fields | {"name": "api"},
+        fields | {"id": "s_111111111111", "name": "api", "parent": root, "root": root},
+        fields | {"id": "s_222222222222", "name": "api", "parent": away, "root": away},
+        fields | {"id": "s_333333333333", "name": "docs", "parent": away, "root": away},
+    ]
+
+    _, *lines = printed(monkeypatch, 140, *(Info(**one) for one in sessions))
+
+    assert [line.split()[0] for line in lines] == ["api", "api/api", "s_2222", "docs"]
+
+
 @pytest.mark.parametrize(
     ("changes", "about"),
     [
