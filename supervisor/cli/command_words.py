@@ -11,6 +11,8 @@ from typing import Final
 ALIASES: Final = {
     "ls": "ps",
     "list": "ps",
+    "list-sessions": "ps",
+    "new-session": "new",
     "sessions": "ps",
     "create": "new",
     "delete": "rm",

@@ -145,7 +145,8 @@ def report(error: SupervisorError, screen: Screen) -> int:
 
 def report_usage(error: click.ClickException, screen: Screen, arguments: Sequence[str]) -> int:
     """Print what is wrong with the arguments, and where the usage is explained."""
-    problem = error.format_message()
+    # click writes each choice of a missing argument on a line of its own.
+    problem = error.format_message().replace("\n\t", " ")
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None and context.parent is not None:
         hint = f"see `{context.command_path} --help`"

@@ -11,7 +11,6 @@ import click
 
 from supervisor.core.errors import ConfigError
 
-from .failures import hint_of
 from .text_format import parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -108,6 +107,8 @@ class CheckedText(Text):
         try:
             self._check(text)
         except ConfigError as error:
+            from .failures import hint_of  # noqa: PLC0415 - only for an invalid value
+
             self.fail(f"{error.args[0]}; {hint_of(error)}", param, ctx)
         return text
 

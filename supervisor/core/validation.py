@@ -52,6 +52,7 @@ _SHORT_ID: Final = re.compile(SHORT_ID)
 
 _PATH_SEPARATOR: Final = "/"
 _STANDARD_INPUT: Final = "-"
+_LEADING_DASHES: Final = re.compile(r"[-\s]+")
 
 MAX_SECONDS = 1e10  # about three hundred years
 # The largest integer that every store and every JSON reader keeps exactly.
@@ -108,8 +109,8 @@ def check_session_name(text: object) -> str:
 
 
 _NAME_HINT: Final = (
-    "give a name such as parser-2: visible text without / and blanks around it, not - and not"
-    f" beginning like an id ({', '.join(PREFIXES.values())})"
+    "give a name such as parser-2: visible text without / and blanks around it, not beginning with"
+    f" - or like an id ({', '.join(PREFIXES.values())})"
 )
 
 
@@ -119,6 +120,8 @@ def _mistakable(name: str) -> str | None:
         return "has the form of an id"
     if name == _STANDARD_INPUT:
         return "stands for standard input"
+    if name.startswith("-"):
+        return "begins with -, as an option does"
     if _PATH_SEPARATOR in name:
         return "contains /, which separates the names of a path"
     if name != name.strip():
@@ -137,10 +140,12 @@ def make_session_name(text: str) -> str | None:
     For names that were never checked, or not by this version.
     """
     shown = "".join(one for one in replace_controls(text) if not _is_invisible(one))
-    name = shown.replace(_PATH_SEPARATOR, "-").strip()
+    shown = shown.replace(_PATH_SEPARATOR, "-")
+    begin = _LEADING_DASHES.match(shown)
+    name = shown[0 if begin is None else begin.end() :].strip()
     if _SHORT_ID.fullmatch(name):
         name = name.replace("_", "-", 1)
-    return None if name in ("", _STANDARD_INPUT) else name
+    return name or None
 
 
 def check_key(key: SessionKey | str) -> SessionKey:

@@ -139,7 +139,8 @@ class _Daemon:
             nursery.cancel_scope.cancel(reason="the daemon has exited")
         if failure is not None:
             raise failure
-        is_forced = self.signals.urgency != "graceful" or (
+        # Also after a fast exit: one that found no running turn has interrupted none.
+        is_forced = (
             self._introspection is not None and self._introspection.shutdown.has_interrupted_turns
         )
         logger.info("exited%s", ", turns were interrupted" if is_forced else "")

@@ -6,6 +6,7 @@ import attrs
 import trio
 
 from supervisor.core.info import Info, make_info
+from supervisor.core.session_values import Spending
 from supervisor.core.state import SessionState
 
 from .admission import Admission
@@ -35,7 +36,8 @@ def _make_info(
     waits_for = find_outer_wait(registry, admission, session)
     member = admission.tree.find(session.id)
     if member is None:
-        return make_info(session, last_seq=last_seq, waits_for=waits_for)
+        spent = _spent_alone(admission, session)
+        return make_info(session, last_seq=last_seq, spent=spent, waits_for=waits_for)
     return make_info(
         session,
         last_seq=last_seq,
@@ -44,6 +46,13 @@ def _make_info(
         spent=member.spent_by(trio.current_time()),
         waits_for=waits_for,
     )
+
+
+def _spent_alone(admission: Admission, session: SessionState) -> Spending:
+    """Return the spending of a session that has no node, its running turn included."""
+    spent, slot = session.spending, admission.tree.turn_slots.get(session.id)
+    ran = None if slot is None else slot.ran_seconds(trio.current_time())
+    return spent if ran is None else attrs.evolve(spent, wall_seconds=spent.wall_seconds + ran)
 
 
 def find_outer_wait(

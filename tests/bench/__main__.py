@@ -24,6 +24,7 @@ from tests.bench import (
     memory,
     processes,
     reading,
+    screens,
     sessions,
     start,
     tell,
@@ -49,6 +50,7 @@ GROUPS = (
     processes,
     http,
     cli,
+    screens,
 )
 ROWS: tuple[Row, ...] = tuple(row for group in GROUPS for row in group.ROWS)
 PAIRS = 15

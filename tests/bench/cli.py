@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.bench._row import Row, at_most
@@ -55,9 +56,12 @@ def daemon() -> Iterator[dict[str, str]]:
             process.terminate()
 
 
-def seconds_to_ask() -> float:
+def seconds_to_ask(*words: str) -> float:
+    """Return how long a command takes that asks a daemon, which has one session, `one`."""
     with daemon() as environ:
-        return seconds_of(str(COMMAND), "ps", environ=environ)
+        new = [str(COMMAND), "new", "echo", "--name", "one"]
+        subprocess.run(new, check=True, capture_output=True, env=environ)
+        return seconds_of(str(COMMAND), *words, environ=environ)
 
 
 def unless_the_command_is_installed() -> str | None:
@@ -74,14 +78,17 @@ ROWS = (
         reach=at_most(8),
         obstacle=unless_the_command_is_installed,
     ),
-    Row(
-        name="understudy ps",
-        against="python -c pass",
-        ours=seconds_to_ask,
-        peer=lambda: seconds_of(sys.executable, "-c", "pass"),
-        unit="s",
-        # It was 62 when a client was half of a daemon, and 21 when it ran on trio.
-        reach=at_most(15),
-        obstacle=unless_the_command_is_installed,
+    *(
+        Row(
+            name=f"understudy {words[0]}",
+            against="python -c pass",
+            ours=partial(seconds_to_ask, *words),
+            peer=lambda: seconds_of(sys.executable, "-c", "pass"),
+            unit="s",
+            # `ps` was 62 when a client was half of a daemon, and 21 when it ran on trio.
+            reach=at_most(15),
+            obstacle=unless_the_command_is_installed,
+        )
+        for words in (("ps",), ("send", "one", "hello"), ("interrupt", "one"))
     ),
 )

@@ -19,6 +19,7 @@ def test_a_word_of_another_program_runs_our_command(
 
     assert [info["name"] for info in call("ls", "--json").json["items"]] == ["bob"]
     assert call("create", "echo").out.startswith("s_")
+    assert call("new-session", "echo").out.startswith("s_")
     assert "Create a session" in call("help", "create").out
 
 
@@ -30,6 +31,13 @@ def test_an_ambiguous_word_points_to_the_commands(word: str, call: Caller) -> No
 
     assert done.code == 2
     assert POINTERS[word] in done.err
+
+
+def test_a_missing_choice_is_reported_on_one_line(call: Caller) -> None:
+    said = call("answer", "bob").err.splitlines()
+
+    assert said[0].startswith("error: Missing argument 'DECISION'. Choose from: yes, no, always, ")
+    assert said[1:] == ["hint: see `understudy answer --help`"]
 
 
 def test_aliases_name_commands_and_hide_none() -> None:

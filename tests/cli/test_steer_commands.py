@@ -333,6 +333,12 @@ def test_why_explains_the_wait_of_a_session(call: Caller, daemon: Daemon) -> Non
     assert call("why", "bob", "--json").json["chain"][0]["waits_for"] == "tool"
 
 
+def test_why_says_why_a_session_has_stopped(call: Caller, daemon: Daemon) -> None:
+    daemon(stopped)
+
+    assert ") has stopped by a user, and waits for nothing, for " in call("why", "bob").out
+
+
 async def zombie(sup: supervisor.Supervisor) -> None:
     await hanging(sup)
     await sup.session((await sup.list()).items[0].id).interrupt("turn")

@@ -177,6 +177,17 @@ async def test_a_second_exit_request_does_not_wait_for_turns(home: Home) -> None
     assert daemon.code is ExitCode.FORCED
 
 
+async def test_a_second_exit_request_without_a_running_turn_interrupts_nothing(home: Home) -> None:
+    async with running(home) as daemon:
+        session = await daemon.remote.create("echo")
+        await session.prompt("hello")
+        daemon.orders.leave()
+
+        daemon.orders.leave()
+
+    assert daemon.code is ExitCode.CLEAN
+
+
 async def test_the_process_exits_without_a_stuck_agent(
     home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

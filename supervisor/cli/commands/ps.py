@@ -75,6 +75,9 @@ def ps(
     The order is: waiting for you, hung, failed, finished since you looked, running, idle, resting;
     the newest first. A session that failed is listed until you have seen it (`show`) or archived
     it. Other stopped sessions are listed with --all, --phase or --badge.
+
+    STATE is the badge, or for an idle session what you have not seen: a turn that failed or
+    finished. Such a session has the badge idle.
     """
     screen = Screen(as_json=as_json)
     asked = {name: value for name, value in filters.items() if value is not None}

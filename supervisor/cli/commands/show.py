@@ -238,6 +238,7 @@ async def _read_names(sup: Target, session_ids: Sequence[str]) -> dict[str, str 
 
 def _wait_text(waits: Waits) -> str:
     if waits.waits_for == "nothing":
-        return "waits for nothing"
+        reason = "" if waits.detail is None else f" {reason_words(waits.detail)}"
+        return f"has stopped{reason}, and waits for nothing"
     detail = "" if waits.detail is None else f" ({waits.detail})"
     return f"waits for {wait_words(waits.waits_for)}{detail}"

@@ -23,13 +23,12 @@ from textual.widgets import Static
 from supervisor.cli.text_format import Cell
 from supervisor.core.errors import SupervisorError
 from supervisor.core.records import Delta, Item, Record
-from supervisor.core.session_values import WhenBusy
 from supervisor.core.text import one_line
 
 from .attach_feed import AttachFeed
 from .attach_help import HELP
-from .attach_words import mode_cells, receipt_text, report_text, status_cells
-from .input_line import InputLine, Mode
+from .attach_words import WHEN_BUSY, mode_cells, receipt_text, report_text, status_cells
+from .input_line import InputLine
 from .request_panel import DECISION_KEYS, RequestPanel
 from .styled_text import cells_text
 from .text_dialog import TextDialog
@@ -48,11 +47,6 @@ _INFO_SECONDS: Final = 0.2
 _SEEN_SECONDS: Final = 1.0
 _NEWS_SECONDS: Final = 4.0
 _MAX_PENDING_SHOWN: Final = 3
-_WHEN_BUSY: Final[dict[Mode, WhenBusy]] = {
-    "send": "queue",
-    "steer": "steer",
-    "interrupt": "interrupt",
-}
 # Records that change no state that the last line shows.
 _STATELESS_KINDS: Final = frozenset({"agent_text", "thought", "tool_update", "user_text", "seen"})
 
@@ -120,6 +114,8 @@ class AttachScreen(Screen[None]):
         self._seen_seq = 0
         self._is_seen_due = False
         self._last_trouble: str | None = None
+        # By the name of the widget.
+        self._shown_texts: dict[str, Text] = {}
         self._notice_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -239,12 +235,15 @@ class AttachScreen(Screen[None]):
         lines = [f"{one_line(one.when_busy)}: {one.text}" for one in waiting[:_MAX_PENDING_SHOWN]]
         if len(waiting) > len(lines):
             lines.append(f"and {len(waiting) - len(lines)} more")
-        pending = self.query_one("#pending", Static)
-        pending.set_class(bool(lines), "-shown")
-        pending.update(cells_text([Cell("\n".join(lines), "dim")]))
+        self.query_one("#pending", Static).set_class(bool(lines), "-shown")
+        self._update("#pending", [Cell("\n".join(lines), "dim")], layout=True)
 
-    def _update(self, name: str, cells: Iterable[Cell]) -> None:
-        self.query_one(name, Static).update(cells_text(cells))
+    def _update(self, name: str, cells: Iterable[Cell], *, layout: bool = False) -> None:
+        text = cells_text(cells)
+        # An equal text is not drawn again: a layout of the screen delays the transcript.
+        if self._shown_texts.get(name) != text:
+            self._shown_texts[name] = text
+            self.query_one(name, Static).update(text, layout=layout)
 
     def _say(self, text: str, style: str = "dim", *, seconds: float | None = None) -> None:
         """Show a notice; a number of seconds is for news, which soon are none."""
@@ -293,7 +292,7 @@ class AttachScreen(Screen[None]):
 
     async def _send(self, message: InputLine.Submitted, text: str) -> Receipt:
         # `steer()` is refused if no turn runs, but the line promises that Enter starts one then.
-        return await self._session.send(text, when_busy=_WHEN_BUSY[message.mode])
+        return await self._session.send(text, when_busy=WHEN_BUSY[message.mode])
 
     async def _run_slash_command(self, line: str) -> None:
         assert self._slash_commands is not None

@@ -15,6 +15,7 @@ import attrs
 
 from supervisor.cli import session_cells
 from supervisor.cli.text_format import Cell, cell_width, format_age, truncate
+from supervisor.cli.wait_words import wait_words
 from supervisor.core.info import Need
 from supervisor.core.text import one_line
 
@@ -221,7 +222,7 @@ def said_cell(entry: Entry, line: SessionLine, request: PermissionRequest | None
     if entry.need in ("waiting", "hung", "failed") and row.attention and row.attention[0].detail:
         return Cell(str(row.attention[0].detail), "yellow")
     if row.waiting_for and entry.need in ("waiting", "hung"):
-        return Cell(f"waits for {row.waiting_for}", "yellow")
+        return Cell(f"waits for {one_line(wait_words(row.waiting_for))}", "yellow")
     said = row.stop_detail or row.stop_reason or row.last_text or ""
     if row.title and row.title != said and (row.name is None or not said):
         said = f"{row.title}: {said}" if said else row.title

@@ -15,6 +15,7 @@ from supervisor.cli.text_format import (
     format_duration,
     truncate,
 )
+from supervisor.cli.wait_words import wait_words
 from supervisor.core.session_values import Phase
 from supervisor.core.text import one_line
 
@@ -98,10 +99,10 @@ def _why_lines(
         if row.waiting_for is None:
             return []
         since = "" if row.waiting_since is None else f", for {format_age(now - row.waiting_since)}"
-        return [_line("why", f"waits for {one_line(row.waiting_for)}{since}", "yellow")]
+        return [_line("why", f"waits for {one_line(wait_words(row.waiting_for))}{since}", "yellow")]
     lines = []
     for place, wait in enumerate(why.chain[:_MAX_WAITS]):
-        what = wait.waits_for if wait.detail is None else f"{wait.waits_for} ({wait.detail})"
+        what = wait_words(wait.waits_for) + ("" if wait.detail is None else f" ({wait.detail})")
         who = "" if place == 0 else f"{_name_of(wait.session_id, entries)} "
         text = f"{who}waits for {what}, for {format_duration(max(0.0, now - wait.since))}"
         lines.append(_line("why" if place == 0 else "", one_line(text), "yellow"))

@@ -14,11 +14,11 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from supervisor.cli.text_format import Cell
 
+from .line_view import LineView
 from .styled_text import cells_segments
 from .top_columns import ColumnName, choose_columns, fitted, heading_cells, line_cells
 from .top_layout import GroupLine
@@ -30,12 +30,10 @@ _FOLD_MARK_END: Final = 4
 _DOUBLE: Final = 2
 
 
-class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
+class SessionList(LineView, can_focus=True, inherit_bindings=False):
     """The sessions, with a selected line; the keys of the screen and the mouse move it."""
 
-    DEFAULT_CSS = """
-    SessionList { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
-    """
+    DEFAULT_CSS = "SessionList { height: 1fr; }"
 
     class Opened(Message):
         """The user wants to open the selected session."""
@@ -50,7 +48,6 @@ class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
         self.added_columns: set[ColumnName] = set()
         self.column_widths: dict[ColumnName, int] = {}
         self._empty_text = ""
-        self._base = Style.null()
 
     # Drawing -------------------------------------------------------------------------------
 
@@ -58,7 +55,7 @@ class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
         """Return one line of the screen."""
         width = self.size.width
         place = y + round(self.scroll_offset.y)
-        base = self._base
+        base = self.base_style
         if place >= len(self.model.lines):
             text = self._empty_text if y == 0 and not self.model.lines else ""
             return Strip([Segment(text, base)]).adjust_cell_length(width, base)
@@ -94,11 +91,6 @@ class SessionList(ScrollView, can_focus=True, inherit_bindings=False):
             self.size.width, hidden=self.hidden_columns, added=self.added_columns
         )
         self.refresh()
-
-    def notify_style_update(self) -> None:
-        """Keep the style of the widget, which takes longer to find than a line to render."""
-        super().notify_style_update()
-        self._base = self.rich_style
 
     def on_resize(self) -> None:
         """Choose the columns again; keep the selected line on the screen."""

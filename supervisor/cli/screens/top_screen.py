@@ -40,8 +40,9 @@ Pane = Literal["details", "transcript", "inbox", "none"]
 
 # From this width on the panes are beside the list, details and transcript together.
 WIDE: Final = 110
+# Keys that open what takes the next keys: they act before the next key arrives.
+_OPENING_KEYS: Final = frozenset({"slash", "m", "s", "i"})
 # Ages and times left are drawn anew after this time.
-_LINE_KEYS: Final = frozenset({"slash", "m", "s"})
 _AGE_SECONDS: Final = 1.0
 _WHY_SECONDS: Final = 3.0
 _REMARK_SECONDS: Final = 8.0
@@ -291,7 +292,9 @@ class TopScreen(ListActs):
             if entry is not None:
                 self.inbox.inbox.show_request_of(self.model.requests, entry.id)
             self.inbox.show()
-            self.inbox.focus()
+            # Not focus(), which waits for the next refresh: a decision that follows at once would
+            # reach the list, where its key has another meaning.
+            self.set_focus(self.inbox)
         elif pane == "transcript":
             self.transcript.view.focus()
             self.mark_seen()
@@ -354,12 +357,16 @@ class TopScreen(ListActs):
                 event.prevent_default()
                 self.line_input.insert_text_at_cursor(event.character)
             return
-        if event.key in _LINE_KEYS:
+        if event.key in _OPENING_KEYS:
             event.stop()
             event.prevent_default()
-            {"slash": self.action_filter, "m": self.action_send, "s": self.action_steer}[
-                event.key
-            ]()
+            acts: dict[str, Callable[[], None]] = {
+                "slash": self.action_filter,
+                "m": self.action_send,
+                "s": self.action_steer,
+                "i": partial(self.action_show_pane, "inbox"),
+            }
+            acts[event.key]()
             return
         if self.focused is not self.inbox:
             return

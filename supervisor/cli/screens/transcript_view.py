@@ -1,6 +1,6 @@
 """`TranscriptView`: a transcript that flows, and follows its end unless scrolled up.
 
-Rule 1: only changed blocks are laid out again, and only visible lines are drawn.
+Rule 1: only changed blocks are laid out again, and only visible lines that differ are drawn.
 Rule 2: however many items arrive, the screen is drawn once a frame.
 """
 
@@ -14,9 +14,8 @@ from typing import ClassVar, Final, Literal
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from supervisor.cli.transcript.blocks import Block
@@ -24,7 +23,9 @@ from supervisor.cli.transcript.lines import Line, block_lines
 from supervisor.cli.transcript.model import TranscriptModel
 from supervisor.core.records import Item
 
-_FRAME_SECONDS: Final = 1 / 30
+from .line_view import LineView
+
+_FRAME_SECONDS: Final = 1 / 60
 _STYLES: Final[dict[str | None, Style]] = {
     None: Style(),
     "bold": Style(bold=True),
@@ -33,7 +34,7 @@ _STYLES: Final[dict[str | None, Style]] = {
 }
 
 
-class TranscriptView(ScrollView, can_focus=True):
+class TranscriptView(LineView, can_focus=True):
     """The transcript of one session."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,11 +49,7 @@ class TranscriptView(ScrollView, can_focus=True):
         )
     ]
     # The scroll bar has its column from the start: lines that were laid out stay valid.
-    DEFAULT_CSS = """
-    TranscriptView {
-        height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-    }
-    """
+    DEFAULT_CSS = "TranscriptView { height: 1fr; scrollbar-gutter: stable; }"
 
     class ReachedStart(Message):
         """The user has scrolled to the first line: older records may be wanted."""
@@ -169,12 +166,15 @@ class TranscriptView(ScrollView, can_focus=True):
         self._blocks, self._lines, self._ends = [], [], []
         self._stale_from = 0
         self._lay_out()
+        # What was on the screen is not known any more.
+        self.refresh()
 
     def _lay_out(self) -> None:
         """Lay out the blocks that have changed, and scroll if the view follows its end."""
         width = self.scrollable_content_region.width
         if self._stale_from is None or width <= 0:
             return
+        before = self._visible_lines()
         # The width can change before the widget hears of it.
         first = self._stale_from if width == self._layout_width else 0
         self._stale_from = None
@@ -196,8 +196,19 @@ class TranscriptView(ScrollView, can_focus=True):
         self.virtual_size = Size(width, end)
         if self._follows_end:
             self.scroll_end(animate=False, force=True, immediate=True)
-        self.refresh()
+        self._refresh_changed(before, width)
         self._say_shown()
+
+    def _visible_lines(self) -> list[Line]:
+        first = self.scroll_offset.y
+        return [self._line_at(first + y) for y in range(self.size.height)]
+
+    def _refresh_changed(self, before: list[Line], width: int) -> None:
+        """Draw the lines of the screen that differ; a line costs more to draw than to compare."""
+        pairs = enumerate(zip(before, self._visible_lines(), strict=True))
+        changed = [y for y, (old, new) in pairs if old != new]
+        if changed:
+            self.refresh(Region(0, changed[0], width, changed[-1] - changed[0] + 1))
 
     def _lines_of(self, block: Block) -> list[Line]:
         return block_lines(block, self._layout_width, thoughts=self.thoughts)
@@ -221,7 +232,7 @@ class TranscriptView(ScrollView, can_focus=True):
         line = self._line_at(y + self.scroll_offset.y)
         width = self.scrollable_content_region.width
         segments = [Segment(cell.text, _STYLES[cell.style]) for cell in line]
-        return Strip(segments).extend_cell_length(width).crop(0, width).apply_style(self.rich_style)
+        return Strip(segments).extend_cell_length(width).crop(0, width).apply_style(self.base_style)
 
     def _line_at(self, number: int) -> Line:
         place = bisect_right(self._ends, number)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 
+import attrs
 import pytest
 from rich.cells import cell_len
 
 import supervisor
 from supervisor.cli.screens import attach_feed, attach_screen, request_panel
+from supervisor.cli.screens.attach_words import status_cells
 from supervisor.cli.screens.top_screen import OpenedSession
 from supervisor.client import RemoteSession
 from tests.support.attached_screen import attached, run
+from tests.support.row_builders import stopped_info
 
 
 def test_a_text_is_sent_and_the_answer_flows() -> None:
@@ -347,3 +350,10 @@ def test_wide_characters_and_lines_of_5_mb_fit_the_screen() -> None:
             assert max(map(cell_len, shown.splitlines())) <= 80
 
     run(test)
+
+
+def test_the_status_says_in_words_what_the_session_waits_for() -> None:
+    info = attrs.evolve(stopped_info("bob"), waiting_for="person")
+
+    status = "".join(cell.text for cell in status_cells(info, connection=None))
+    assert "  waits for your answer" in status

@@ -193,7 +193,7 @@ def test_the_details_of_a_stopped_session_show_no_older_answer() -> None:
     daemon.chains["s_asks"] = Why(SessionId("s_asks"), (person,))
 
     async def story(top: Shown) -> None:
-        await top.until_shown("why     waits for person, for")
+        await top.until_shown("why     waits for your answer, for")
         now = time.time()
         ended = LastOutcome("interrupted", "cancelled", now, TurnId("t_asks"), 2)
         row = make_row("asks", phase=Phase.STOPPED, badge="stopped", last_outcome=ended)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -54,6 +55,64 @@ def test_new_text_lays_out_only_its_block(monkeypatch: pytest.MonkeyPatch) -> No
 
             assert 1 <= len(laid_out) <= 50
             assert view.render_line(view.size.height - 1).text.strip().endswith("word word")
+
+    run(test)
+
+
+def noting(calls: list[tuple[object, ...]], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function, which notes the arguments of each call."""
+
+    def noted(*given: object) -> object:
+        calls.append(given)
+        return function(*given)
+
+    return noted
+
+
+def test_new_text_draws_only_the_lines_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[object, ...]] = []
+    layouts: list[tuple[object, ...]] = []
+
+    async def test() -> None:
+        view, make = TranscriptView(), ItemMaker()
+        async with (app := OneWidget(view)).run_test(size=(40, 10)) as pilot:
+            for item in (*make.turn(), make.text("line\n" * 50), make.end(), *make.turn()):
+                view.apply(item)
+            view.apply(delta("word ", offset=0))
+            await pilot.pause(0.1)
+            monkeypatch.setattr(view, "render_line", noting(drawn, view.render_line))
+            screen = app.screen
+            monkeypatch.setattr(screen, "_refresh_layout", noting(layouts, screen._refresh_layout))
+            view.apply(delta("word ", offset=5))
+            await pilot.pause(0.1)
+            assert drawn == [(9,)]
+
+            view.apply(delta("word " * 20, offset=10))
+            await pilot.pause(0.1)
+            assert len(drawn) > 5
+            assert view.render_line(9).text.strip().endswith("word")
+            # Neither the size nor the place of a widget depends on the number of lines.
+            assert layouts == []
+            assert view.vertical_scrollbar.window_virtual_size == view.virtual_size.height
+
+    run(test)
+
+
+def test_the_scrollbar_comes_and_goes_with_the_lines() -> None:
+    async def test() -> None:
+        view, make = TranscriptView(), ItemMaker()
+        async with OneWidget(view).run_test(size=(40, 10)) as pilot:
+            assert not view.show_vertical_scrollbar
+            for item in (*make.turn(), make.text("line\n" * 50)):
+                view.apply(item)
+            await pilot.pause(0.1)
+            assert view.show_vertical_scrollbar
+            assert view.max_scroll_y == view.virtual_size.height - 10
+
+            view.clear()
+            await pilot.pause(0.1)
+            assert not view.show_vertical_scrollbar
+            assert view.scroll_offset.y == 0
 
     run(test)
 

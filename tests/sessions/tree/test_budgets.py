@@ -202,6 +202,20 @@ async def test_wall_seconds_count_running_turns_only(
     assert info.spent.wall_seconds == pytest.approx(10.0)
 
 
+async def test_a_session_without_relatives_spends_the_time_of_its_running_turn(
+    sup: Supervisor, fake_agent: FakeAgent
+) -> None:
+    session = await sup.create("fake")
+    run = await begin(session, fake_agent)
+    await trio.sleep(6.0)
+
+    assert (await session.info()).spent.wall_seconds == pytest.approx(6.0)
+    run.finish()
+    await session.wait_idle()
+    await trio.sleep(100.0)
+    assert (await session.info()).spent.wall_seconds == pytest.approx(6.0)
+
+
 async def test_turns_that_run_side_by_side_spend_wall_seconds_side_by_side(
     sup: Supervisor, child_agent: FakeAgent
 ) -> None:
