@@ -25,6 +25,7 @@ from supervisor.core.errors import SupervisorError
 
 from .blocking_progress import BlockingProgress
 from .daemon_place import DaemonPlace, is_listening
+from .failures import require_file
 from .host_file import Host, find_host
 from .output import Screen
 
@@ -57,6 +58,10 @@ def reach_host(screen: Screen, name: str) -> Iterator[DaemonPlace]:
     """
     host = find_host(name, os.environ)
     if host.ssh is None:
+        require_file(
+            str(host.token_file),
+            hint="copy the token of the daemon there: `understudy config token` prints it",
+        )
         yield DaemonPlace(f"http://127.0.0.1:{host.port}", host.token_file, name)
         return
     with (

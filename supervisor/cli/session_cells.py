@@ -7,7 +7,7 @@ afterwards names the outcome beside the badge.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from supervisor.core.info import need_of
 from supervisor.core.text import one_line
@@ -18,6 +18,7 @@ from .wait_words import wait_words
 if TYPE_CHECKING:
     from supervisor.core.info import Info, Need
     from supervisor.core.session_values import AttentionKind
+    from supervisor.handles.session_rows import SessionRow
 
 # Of the random part of an id; more where others in the list begin with the same.
 _MIN_RANDOM: Final = 4
@@ -57,9 +58,10 @@ def _common_length(one: str, other: str) -> int:
     return next((place for place, (this, that) in pairs if this != that), least)
 
 
-def state_cell(info: Info, need: Need | None = None) -> Cell:
+def state_cell(info: Info | SessionRow, need: Need | None = None) -> Cell:
     """Return what a session needs, or its badge, in words and in a colour."""
-    need = need_of(info) if need is None else need
+    # A row has all that `need_of` reads, under the same names.
+    need = need_of(cast("Info", info)) if need is None else need
     if need == "failed":
         return Cell(ATTENTION_WORDS[info.attention[0].kind], "red")
     ended = info.last_outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _NAME: Final = "NAME"
 _ABOUT: Final = "ABOUT"
 # Left out on a narrow terminal, in this order, until the others fit.
-_DROPPED: Final = ("AGENT", "COST", "TOKENS", _ABOUT)
+_DROPPED: Final = ("AGENT", "COST", "QUEUED", "TOKENS", _ABOUT)
 # Of a list that is repainted: so wide that ordinary contents do not move the columns behind.
 _STEADY_WIDTHS: Final = {"STATE": 17, "ACTIVE": 6, "QUEUED": 6, "TOKENS": 6, "COST": 5}
 # A column that may be cut is not cut below this width while another column can be left out.
@@ -62,7 +63,7 @@ def _columns(found: Sequence[Info], now: float) -> dict[str, list[Cell]]:
     """Return the cells by column."""
     shorter = shorten_ids(info.id for info in found)
     return {
-        _NAME: [name_cell(info, shorter[info.id]) for info in found],
+        _NAME: _name_cells(found, shorter),
         "ID": [Cell(shorter[info.id], "dim") for info in found],
         "STATE": [state_cell(info) for info in found],
         "ACTIVE": [Cell(format_age(now - info.last_active_at)) for info in found],
@@ -72,6 +73,19 @@ def _columns(found: Sequence[Info], now: float) -> dict[str, list[Cell]]:
         "COST": [Cell(format_cost(info.usage.cost)) for info in found],
         _ABOUT: [about_cell(info) for info in found],
     }
+
+
+def _name_cells(found: Sequence[Info], shorter: Mapping[str, str]) -> list[Cell]:
+    """Return for each session a word that names it; a name of several is that of the root alone."""
+    counts = Counter(info.name for info in found)
+    names = {info.id: info.name for info in found}
+    cells = [name_cell(info, shorter[info.id]) for info in found]
+    for place, info in enumerate(found):
+        if info.parent is not None and info.name is not None and counts[info.name] > 1:
+            root = names.get(info.root)
+            path = f"{root}/{info.name}" if root is not None else None
+            cells[place] = Cell(shorter[info.id], "dim") if path is None else Cell(path, "bold")
+    return cells
 
 
 def _tokens(info: Info) -> int:

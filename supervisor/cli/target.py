@@ -136,10 +136,12 @@ async def _connected_to_host(screen: Screen) -> AsyncIterator[Target]:
             sup = await held.enter_async_context(_connection(place))
         except (NoDaemon, AnswerLost):
             detail = place.detail()
+            check = "check its socket with `understudy config get daemon.socket`"
+            if place.token_file is not None:
+                check = "check that the tunnel is open"
             raise NoDaemon(
                 f"no daemon answers on host {place.host}{f': {detail}' if detail else ''}",
-                hint="start it there, and check its socket with"
-                " `understudy config get daemon.socket`",
+                hint=f"start it there, and {check}",
             ) from None
         yield sup
 

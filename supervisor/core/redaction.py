@@ -30,6 +30,9 @@ _VALUE: Final = r"A-Za-z_./+=~!@#$%^&*-"  # and digits
 
 _HEADER_VALUE: Final = r"A-Za-z._~+/=-"  # and digits
 
+# A reference to a variable that has the secret, as configuration files have it: "$API_KEY".
+_REFERENCE: Final = r"\$[A-Z]{1,32}+(?:_[A-Z]{1,32}+){1,8}+\\?[\"']"
+
 _KEY: Final = r"((?:[^-]++|-(?!----))*+(?=-----END )|(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{16,}+)++)"
 
 _NAME_WORDS: Final = ("key", "token", "secret", "passw")
@@ -70,7 +73,10 @@ _SHAPES: Final = tuple(
         # scheme://user:password@host
         (("://",), r"://[^\s:/?#@]*+:([^\s/?#@]++)(?=@)"),
         # name = value: in quotes, with a digit in it, or as the environment has it.
-        (_NAME_WORDS, rf"""(?i:{_NAMES}){_ASSIGNS}\\?["']([^"'\s\\]{{4,}}+)(?=\\?["'])"""),
+        (
+            _NAME_WORDS,
+            rf"""(?i:{_NAMES}){_ASSIGNS}\\?["'](?!{_REFERENCE})([^"'\s\\]{{4,}}+)(?=\\?["'])""",
+        ),
         (
             _NAME_WORDS,
             rf"(?i:{_NAMES}){_ASSIGNS}(?=[{_VALUE}]{{0,64}}+[0-9])([0-9{_VALUE}]{{6,}}+)",

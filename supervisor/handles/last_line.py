@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from supervisor.core.text import printable
 from supervisor.core.validation import replace_controls
 
 MAX_LINE_CHARS: Final = 200
@@ -21,7 +22,8 @@ class LastLine:
     @property
     def text(self) -> str | None:
         """The line; None if all lines are blank."""
-        return replace_controls(self._open.strip() or self._ended) or None
+        line = printable(self._open.strip()).strip() or printable(self._ended).strip()
+        return replace_controls(line) or None
 
     def add(self, text: str, *, continues: bool = True) -> None:
         """Add a piece; one that does not continue the text before it starts a line."""

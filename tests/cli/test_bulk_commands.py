@@ -268,6 +268,35 @@ def test_usage_is_shown_by_session_tree_agent_and_day(
     assert "bob  ##########----------  2/4 turns" in shown.replace("█", "#").replace("░", "-")
 
 
+def test_usage_of_sessions_with_one_name_is_told_apart(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids: list[str] = []
+
+    async def namesakes(sup: supervisor.Supervisor) -> None:
+        session = await sup.create("scripted", name="bob")
+        child = await session.spawn("scripted", "use 50", name="bob")
+        await child.wait()
+        ids[:] = [session.id, child.id]
+
+    use_supervisor(monkeypatch, namesakes)
+
+    found = call("usage", "--by", "session", "--json").json["items"]
+    assert [(one["name"], one["session_id"]) for one in found] == [("bob", whole) for whole in ids]
+    heading, *rows = call("usage", "--by", "session").out.splitlines()
+    assert heading.split()[:2] == ["SESSION", "ID"]
+    assert all(whole.startswith(row.split()[1]) for whole, row in zip(ids, rows, strict=True))
+
+
+async def test_a_wait_that_ends_early_does_not_count_sessions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    waiter = wait._Waiter(Screen(), "turn", is_any=False, is_new=False)
+    waiter._note_timeout(1.0)
+
+    assert capsys.readouterr().err == "Timed out after 1.0 s; still looking for sessions\n"
+
+
 def test_usage_reads_a_store_file(call: Caller, kept: Kept) -> None:
     found = call("usage", "--by", "agent", "--state", kept.path, "--json").json["items"]
 

@@ -299,6 +299,32 @@ def test_bash_completes_with_the_script(
     assert done.stdout.split() == [found]
 
 
+def test_fish_gets_words_with_commas_whole(call: Caller, tmp_path: Path) -> None:
+    """The shell itself, if it is installed here."""
+    fish = shutil.which("fish")
+    if fish is None:
+        pytest.skip("fish is not installed")
+    (tmp_path / "understudy").write_text("#!/bin/sh\nprintf 'plain,a,b\\techo, idle\\n'\n")
+    (tmp_path / "understudy").chmod(0o700)
+    (tmp_path / "script").write_text(call("completion", "fish").out)
+
+    done = subprocess.run(
+        [
+            fish,
+            "--no-config",
+            "-c",
+            IN_A_SHELL["fish"].format(line="show a"),
+            tmp_path / "script",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+
+    assert done.stdout == "a,b\n"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_printed_for_every_shell(shell: str, call: Caller) -> None:
     done = call("completion", shell)

@@ -69,7 +69,7 @@ def test_a_killed_daemon_is_read_from_its_store_and_started_again(home: Path, ca
     in_a_process("send", "bob", "sleep 1000")
     kill(daemon_pid())
 
-    shown = {name: call(name, *words) for name, words in READING.items()}
+    shown = {name: call(*name.split(), *words) for name, words in READING.items()}
     absent = call("new", "echo", "--no-start")
     again = in_a_process("send", "bob", "say hello", "--wait")
 
@@ -90,6 +90,8 @@ READING = {
     "inputs": ["bob"],
     "inbox": [],
     "search": ["sleep"],
+    "usage": [],
+    "rules ls": ["bob"],
 }
 
 

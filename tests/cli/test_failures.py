@@ -244,7 +244,7 @@ raise SystemExit(main(sys.argv[2:]))
         ("orjson", "ps"),
         ("supervisor.cli.commands.ps", "ps"),
         ("h11", "ps"),
-        ("trio", "log bob"),
+        ("trio", "watch bob"),
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["people", "programs"])

@@ -152,6 +152,17 @@ def test_a_tunnel_is_used_with_its_token(far: Home, call: Caller) -> None:
     assert call("ps", "--host", "tunnel").code == 0
 
 
+def test_a_tunnel_that_cannot_be_used_says_what_is_missing(home: Path, call: Caller) -> None:
+    call("hosts", "add", "tunnel", "--tcp", 1, "--token-file", home / "token")
+    without_token = call("ps", "--host", "tunnel")
+    (home / "token").write_text("t" * 43)
+    (home / "token").chmod(0o600)
+    closed = call("ps", "--host", "tunnel")
+
+    assert (without_token.code, "understudy config token" in without_token.err) == (3, True)
+    assert (closed.code, "check that the tunnel is open" in closed.err) == (5, True)
+
+
 def test_without_ssh_the_error_says_so(
     home: Path, call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,23 @@ def test_a_session_without_a_name_has_a_word_that_finds_it(
     assert line.endswith("hi there")
 
 
+def test_children_with_the_name_of_another_are_named_by_their_paths(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = _fields(mixed)
+    root, away = fields["id"], "s_000000000000"
+    sessions = [
+        fields | {"name": "api"},
+        fields | {"id": "s_111111111111", "name": "api", "parent": root, "root": root},
+        fields | {"id": "s_222222222222", "name": "api", "parent": away, "root": away},
+        fields | {"id": "s_333333333333", "name": "docs", "parent": away, "root": away},
+    ]
+
+    _, *lines = printed(monkeypatch, 140, *(Info(**one) for one in sessions))
+
+    assert [line.split()[0] for line in lines] == ["api", "api/api", "s_2222", "docs"]
+
+
 @pytest.mark.parametrize(
     ("changes", "about"),
     [
@@ -162,6 +179,14 @@ def test_columns_of_a_repainted_list_keep_their_places(
     after = printed(monkeypatch, width, Info(**fields | more), is_repainted=True)
 
     assert before[0].rstrip() == after[0].rstrip()
+
+
+def test_a_narrow_repainted_list_keeps_what_is_useful_now(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heading = printed(monkeypatch, 60, Info(**_fields(mixed)), is_repainted=True)[0]
+
+    assert heading.split() == ["NAME", "ID", "STATE", "ACTIVE", "ABOUT"]
 
 
 def test_ps_watch_says_that_the_daemon_does_not_run(mixed: Path, home: Path) -> None:

@@ -59,7 +59,7 @@ SMALL += ["interrupt bob", "stop bob", "resume bob"]
 
 
 # These only read, and run without trio.
-READING = ["ps", "tree", "inbox", "show bob", "why bob"]
+READING = ["ps", "tree", "inbox", "show bob", "why bob", "log bob"]
 
 
 def test_a_short_command_imports_no_slow_module(

@@ -39,6 +39,8 @@ PROSE = [
     "see http://localhost:8080/path and mailto:someone@somewhere",
     "login(password=password, token=token)",
     "PWD=/home/user1/dir2",
+    'GEMINI_API_KEY = "$GEMINI_API_KEY"',
+    r"{\"token\": \"$COPILOT_GITHUB_TOKEN\"}",
     "eyJust.a.sentence",
     "-----BEGIN PUBLIC KEY----- follows",
     "write -----BEGIN PRIVATE KEY----- and then what?",
@@ -67,6 +69,8 @@ def test_a_known_token_is_redacted_anywhere(secret: str) -> None:
         ("DB_PASSWORD=correcthorse", f"DB_PASSWORD={REDACTED}"),
         ("X_API_KEY=abcd\nY=1", f"X_API_KEY={REDACTED}\nY=1"),
         ("apikey: 'zzzz'", f"apikey: '{REDACTED}'"),
+        ("password = '$ECRET'", f"password = '{REDACTED}'"),
+        ("password = '$MY_SECRET1'", f"password = '{REDACTED}'"),
     ],
 )
 def test_the_name_of_a_secret_stays_readable(text: str, left: str) -> None:

@@ -27,3 +27,10 @@ def test_a_hostile_line_becomes_printable_and_bounded() -> None:
     assert line.text is not None
     assert line.text.isprintable()
     assert len(line.text) <= MAX_LINE_CHARS
+
+
+def test_nothing_of_an_escape_sequence_is_left() -> None:
+    line = LastLine()
+    line.add("\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x07link\x1b]8;;\x07 \u202eend")
+
+    assert line.text == "red link end"

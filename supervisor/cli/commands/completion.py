@@ -69,6 +69,8 @@ def completion(*, shell: str, as_json: bool) -> None:
     complete = kind(commands, {}, "understudy", _VARIABLE)
     # Not `source()`, which starts a bash to find its version.
     script = complete.source_template % complete.source_vars()
+    # Words and their descriptions may contain commas.
+    script = script.replace('(string split "," $completion)', '(string split -m 1 "," $completion)')
     if as_json:
         screen.data({"shell": shell, "script": script})
         return

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from supervisor.cli.async_runner import run_async
+from supervisor.cli.async_runner import run_async, run_reading
 from supervisor.cli.options import Count, json_option, state_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import find_session, open_target
@@ -164,7 +164,7 @@ def log(
         kinds=frozenset(kinds),
         show=_show_text if is_text else _show_records,
     )
-    return run_async(screen, work)
+    return run_reading(screen, state, work)
 
 
 def _refuse_text_of(form: str | None, other: str | None) -> None:

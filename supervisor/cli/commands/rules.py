@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from supervisor.cli.async_runner import run_requests
+from supervisor.cli.async_runner import run_reading, run_requests
 from supervisor.cli.failures import IdNotFound
 from supervisor.cli.options import TEXT, json_option
 from supervisor.cli.output import Screen
@@ -31,11 +31,11 @@ def rules(ctx: click.Context, *, as_json: bool) -> None:  # noqa: ARG001 - of it
 def list_rules(*, session: str, as_json: bool) -> int:
     """List the permission rules of a session."""
     screen = Screen(as_json=as_json)
-    return run_requests(screen, partial(_list, screen, session))
+    return run_reading(screen, None, partial(_list, screen, session))
 
 
 async def _list(screen: Screen, session: str) -> None:
-    async with open_target(screen) as sup:
+    async with open_target(screen, access="read") as sup:
         found = await (await find_session(sup, session)).rules()
     if screen.as_json:
         screen.data({"items": found, "next": None})

@@ -14,6 +14,7 @@ import click
 from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import Count, json_option, state_option
 from supervisor.cli.output import Screen
+from supervisor.cli.session_cells import shorten_ids
 from supervisor.cli.target import all_sessions, find_session, open_target
 from supervisor.cli.text_format import Cell, format_duration, format_timestamp
 
@@ -28,9 +29,13 @@ _NEARLY_SPENT: Final = 0.8
 
 @attrs.define
 class UsedBy:
-    """What a session, a tree, an agent or a day has used; seconds are those of turns."""
+    """What a session, a tree, an agent or a day has used; seconds are those of turns.
+
+    `session_id` is that of the session or of the root of the tree: several may have one name.
+    """
 
     name: str
+    session_id: str | None = attrs.field(default=None, kw_only=True)
     turns: int = 0
     tokens: int = 0
     cost: float = 0.0
@@ -90,9 +95,15 @@ async def _usage(
     if not lines:
         screen.note("Nothing was used.")
     else:
-        screen.table((by.upper(), "TURNS", "TOKENS", "COST", "TIME"), map(_row, lines))
+        _show(screen, by, lines)
     for one in budgets:
         screen.line(*_bar(one, has_box_characters=screen.has_box_characters))
+
+
+def _show(screen: Screen, by: str, lines: list[UsedBy]) -> None:
+    short = shorten_ids(one.session_id for one in lines if one.session_id is not None)
+    heading = [by.upper(), *(["ID"] if short else []), "TURNS", "TOKENS", "COST", "TIME"]
+    screen.table(heading, (_row(one, short) for one in lines))
 
 
 async def _find(sup: Target, session: str | None) -> list[Info]:
@@ -115,7 +126,7 @@ def _grouped(infos: list[Info], by: str) -> list[UsedBy]:
     if by == "tree":
         ids = {info.id for info in infos}
         tops = (info for info in infos if info.parent not in ids)
-        return [UsedBy(_name(top), *_spent(top)) for top in tops]
+        return [UsedBy(_name(top), *_spent(top), session_id=top.id) for top in tops]
     agents: dict[str, UsedBy] = {}
     for info in infos:
         own, line = _own(info, seconds[info.id]), agents.setdefault(info.agent, UsedBy(info.agent))
@@ -139,7 +150,7 @@ def _own_seconds(infos: list[Info]) -> dict[str, float]:
 def _own(info: Info, seconds: float) -> UsedBy:
     used = info.usage
     tokens = used.input_tokens + used.output_tokens
-    return UsedBy(_name(info), info.turns, tokens, used.cost, seconds)
+    return UsedBy(_name(info), info.turns, tokens, used.cost, seconds, session_id=info.id)
 
 
 def _spent(info: Info) -> tuple[int, int, float, float]:
@@ -181,9 +192,12 @@ def _budgets(info: Info) -> Iterator[BudgetUse]:
             yield BudgetUse(info.id, _name(info), name, getattr(info.spent, name), allowed)
 
 
-def _row(line: UsedBy) -> tuple[Cell | str, ...]:
+def _row(line: UsedBy, short: Mapping[str, str]) -> tuple[Cell | str, ...]:
     seconds = format_duration(line.wall_seconds) if line.wall_seconds else ""
-    return (Cell(line.name, "bold"), str(line.turns), str(line.tokens), f"{line.cost:.4g}", seconds)
+    named = [Cell(line.name, "bold")]
+    if line.session_id is not None:
+        named.append(Cell(short[line.session_id], "dim"))
+    return (*named, str(line.turns), str(line.tokens), f"{line.cost:.4g}", seconds)
 
 
 def _bar(one: BudgetUse, *, has_box_characters: bool) -> list[Cell]:

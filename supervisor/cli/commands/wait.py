@@ -104,6 +104,7 @@ class _Waiter:
     is_new: bool
     # The sessions that are not there yet, by id, with the outcome of the last turn seen.
     _waiting: dict[str, str | None] = attrs.field(factory=dict)
+    _has_found: bool = False
     _code: int = OK
     _names: dict[str, str] = attrs.field(factory=dict)
     # With `is_new`: what each session has needed without a break since the call.
@@ -125,14 +126,17 @@ class _Waiter:
         """Print which sessions have not reached the goal."""
         names = [self._names.get(one, one) for one in self._waiting]
         shown = ", ".join(names[:_MAX_NAMED]) + (", ..." if len(names) > _MAX_NAMED else "")
-        said = f"Timed out after {format_duration(limit_seconds)}; still waiting for"
-        self.screen.note(f"{said} {counted(len(names), 'session')}{': ' if names else ''}{shown}")
+        waited = f"still waiting for {counted(len(names), 'session')}: {shown}"
+        if not names:
+            waited = "no session needed you" if self._has_found else "still looking for sessions"
+        self.screen.note(f"Timed out after {format_duration(limit_seconds)}; {waited}")
 
     async def _wait(self, sup: Target, sessions: tuple[str, ...]) -> None:
         position = (await sup.stats()).last_position
         async with sup.watch(after=position) as feed:
             found = await self._find(sup, sessions)
             self._waiting = {session.id: None for session in found}
+            self._has_found = True
             for session in found:
                 if self.is_new:
                     self._known[session.id] = _reasons(await session.info())

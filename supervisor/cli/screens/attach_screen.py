@@ -28,7 +28,7 @@ from supervisor.core.text import one_line
 
 from .attach_feed import AttachFeed
 from .attach_help import HELP
-from .attach_words import mode_cells, receipt_text, report_text, status_cells
+from .attach_words import WHEN_BUSY, mode_cells, receipt_text, report_text, status_cells
 from .input_line import InputLine
 from .request_panel import DECISION_KEYS, RequestPanel
 from .styled_text import cells_text
@@ -290,10 +290,8 @@ class AttachScreen(Screen[None]):
         self._request_info()
 
     async def _send(self, message: InputLine.Submitted, text: str) -> Receipt:
-        if message.mode == "steer":
-            return await self._session.steer(text)
-        when_busy: Final = "interrupt" if message.mode == "interrupt" else "queue"
-        return await self._session.send(text, when_busy=when_busy)
+        # `steer()` is refused if no turn runs, but the line promises that Enter starts one then.
+        return await self._session.send(text, when_busy=WHEN_BUSY[message.mode])
 
     async def _run_slash_command(self, line: str) -> None:
         assert self._slash_commands is not None

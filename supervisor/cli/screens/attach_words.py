@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from supervisor.cli.text_format import Cell, badge_cell
 from supervisor.cli.transcript.lines import format_count
 from supervisor.cli.wait_words import wait_words
-from supervisor.core.session_values import Phase
+from supervisor.core.session_values import Phase, WhenBusy
 from supervisor.core.text import one_line
 
 from .input_line import Mode
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from supervisor.core.receipts import InterruptReport, Receipt
 
 _MODE_STYLES: Final[dict[Mode, str]] = {"send": "green", "steer": "yellow", "interrupt": "red"}
+# What a text does to a running turn, by the mode of the input.
+WHEN_BUSY: Final[dict[Mode, WhenBusy]] = {
+    "send": "queue",
+    "steer": "steer",
+    "interrupt": "interrupt",
+}
 _OUTCOME_STYLES: Final = {"completed": "green", "interrupted": "yellow"}
 _BUSY_TEXTS: Final[dict[Mode, str]] = {
     "steer": "Enter steers the running turn",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
+from supervisor.cli import session_cells
 from supervisor.cli.text_format import Cell, cell_width, format_age, truncate
 from supervisor.cli.wait_words import wait_words
 from supervisor.core.info import Need
@@ -44,7 +45,7 @@ class Column:
 # In the order of the screen.
 COLUMNS: Final = (
     Column("name", "NAME", 16),
-    Column("state", "STATE", 11),
+    Column("state", "STATE", 12),
     Column("for", "FOR", 6, is_right_aligned=True),
     Column("agent", "AGENT", 9),
     Column("queue", "Q", 2, is_right_aligned=True),
@@ -81,15 +82,11 @@ NEED_STYLES: Final[Mapping[Need, str]] = {
     "idle": "cyan",
     "resting": "dim",
 }
-# The words of a session's state where they differ from its badge.
+# Shorter words for the narrow column of the state; the others are those of `ps`.
 _STATE_WORDS: Final[Mapping[str, str]] = {
     "waiting-for-you": "waiting",
     "waiting-for-auth": "login",
-    "failed_turn": "turn failed",
-    "lost_turn": "turn lost",
-    "refused_spawn": "no spawn",
-    "permission_timeout": "timed out",
-    "stall": "stalled",
+    "spawn refused": "no spawn",
 }
 
 
@@ -201,16 +198,14 @@ def _name_cell(line: SessionLine, entry: Entry) -> Cell:
 
 
 def state_cell(entry: Entry) -> Cell:
-    """Return what a person should know of the session, in one or two words."""
-    row, style = entry.row, NEED_STYLES[entry.need]
+    """Return what a person should know of the session, in one or two words, as `ps` does."""
     if entry.is_deleted:
         return Cell("gone", "dim")
-    if entry.need in ("waiting", "hung", "failed") and row.attention:
-        kind = row.attention[0].kind
-        return Cell(_STATE_WORDS.get(kind, kind), style)
-    if entry.need == "finished":
-        return Cell("finished", style)
-    return Cell(_STATE_WORDS.get(row.badge, row.badge), style)
+    shown = session_cells.state_cell(entry.row, entry.need)
+    text = _STATE_WORDS.get(shown.text, shown.text)
+    if len(text) > _BY_NAME["state"].width:
+        text = text.rpartition(", ")[2]  # `suspended, failed`: the outcome is never cut
+    return Cell(text, shown.style or NEED_STYLES[entry.need])
 
 
 def said_cell(entry: Entry, line: SessionLine, request: PermissionRequest | None = None) -> Cell:

@@ -110,7 +110,9 @@ class SessionList(LineView, can_focus=True, inherit_bindings=False):
         self._set_size()
         after = self._line_of(anchor)
         if place is not None and after is not None:
-            self.scroll_to(y=after - (place - top), animate=False, immediate=True)
+            # A list at its start stays there: who needs a person now comes above the selection.
+            stays = top == 0 and after < self.size.height
+            self.scroll_to(y=0 if stays else after - (place - top), animate=False, immediate=True)
         self.refresh()
         return True
 

@@ -48,7 +48,8 @@ class TranscriptView(LineView, can_focus=True):
             ("end", "end"),
         )
     ]
-    DEFAULT_CSS = "TranscriptView { height: 1fr; }"
+    # The scroll bar has its column from the start: lines that were laid out stay valid.
+    DEFAULT_CSS = "TranscriptView { height: 1fr; scrollbar-gutter: stable; }"
 
     class ReachedStart(Message):
         """The user has scrolled to the first line: older records may be wanted."""
@@ -174,9 +175,13 @@ class TranscriptView(LineView, can_focus=True):
         if self._stale_from is None or width <= 0:
             return
         before = self._visible_lines()
-        first, self._stale_from = self._stale_from, None
+        # The width can change before the widget hears of it.
+        first = self._stale_from if width == self._layout_width else 0
+        self._stale_from = None
+        known = {}
+        if width == self._layout_width:
+            known = dict(zip(map(id, self._blocks[first:]), self._lines[first:], strict=True))
         self._layout_width = width
-        known = dict(zip(map(id, self._blocks[first:]), self._lines[first:], strict=True))
         blocks = self.model.blocks[first:]
         keep: Callable[[int], list[Line] | None] = known.get
         lines = [keep(id(block)) or self._lines_of(block) for block in blocks]

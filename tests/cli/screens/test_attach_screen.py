@@ -87,6 +87,22 @@ def test_enter_queues_steers_or_interrupts_by_the_visible_mode() -> None:
     run(test)
 
 
+def test_steering_starts_a_turn_if_none_runs() -> None:
+    async def test() -> None:
+        async with attached() as user:
+            await user.pilot.press("tab")
+            await user.see("[steer] Enter starts a turn, none to steer")
+            await user.type("say hello", "enter")
+            await user.see("last turn completed")
+
+            await user.session.stop()
+            await user.see("[steer] Enter resumes the session and starts a turn")
+            await user.type("say there", "enter")
+            await user.see("there\n── completed")
+
+    run(test)
+
+
 ALL_KEYS = "y allow once · a allow always · n reject once · d reject always"
 
 

@@ -2,7 +2,8 @@
 
 from textual import events
 
-from tests.cli.screens.test_top_screen import Shown, daemon_with_family, on_screen
+from tests.cli.screens.test_top_screen import daemon_with_family
+from tests.support.shown_top import Shown, on_screen
 
 
 def test_a_decision_that_follows_the_key_of_the_inbox_at_once_answers() -> None:

@@ -142,6 +142,26 @@ def test_the_view_follows_its_end_unless_scrolled_up() -> None:
     run(test)
 
 
+def test_lines_fit_beside_a_scroll_bar_that_appears_while_text_comes() -> None:
+    async def test() -> None:
+        view, make = TranscriptView(), ItemMaker()
+        async with OneWidget(view).run_test(size=(40, 10)) as pilot:
+            for item in (*make.turn(), make.text("x" * 400)):
+                view.apply(item)
+            view._lay_out()  # the width is that without a scroll bar
+            view.show_vertical_scrollbar = True
+            view.apply(make.end())
+            view._lay_out()
+            await pilot.pause(0.1)
+
+            assert view.scrollable_content_region.width == 39
+            assert not view.show_horizontal_scrollbar
+            shown = "".join(view.render_line(y).text.strip() for y in range(view.size.height))
+            assert shown.count("x") % 39 == 400 % 39  # nothing is cut from full lines
+
+    run(test)
+
+
 def test_keys_of_a_burst_are_taken_in_order() -> None:
     async def test() -> None:
         line = InputLine()
