@@ -26,12 +26,26 @@ from supervisor.core.errors import IdempotencyConflict, SessionNotActive, Superv
 from supervisor.decode import DecodeError, InvalidField
 from supervisor.handles.shapes import Page
 from supervisor.handles.supervisor import Supervisor
+from supervisor.http_server.body import (
+    ClientDisconnected,
+    RequestBody,
+    announces_body,
+    header,
+    read_body,
+)
+from supervisor.http_server.gate import Gate, Gated
+from supervisor.http_server.problems import (
+    DRAINING_RETRY_SECONDS,
+    RequestRefused,
+    problem_of,
+    problem_of_invalid_fields,
+)
+from supervisor.http_server.response import HTML_POLICY, Response, problem_response
 from supervisor.store.pending import StoreState
 
 from .backup_folder import BackupFolder
 from .drain import DrainState
 from .encode import encode, encode_page
-from .gate import Gate, Gated
 from .openapi import openapi_document
 from .operation import (
     ID_PATTERN,
@@ -44,17 +58,7 @@ from .operation import (
     TextResponse,
 )
 from .params import NO_PARAMS
-from .problems import DRAINING_RETRY_SECONDS, RequestRefused, problem_of, problem_of_invalid_fields
-from .request import (
-    ClientDisconnected,
-    OperationCall,
-    OperationContext,
-    RequestBody,
-    announces_body,
-    header,
-    read_body,
-)
-from .response import HTML_POLICY, Response, problem_response
+from .request import OperationCall, OperationContext
 from .routes import OPERATIONS
 
 # The headers that operations receive.

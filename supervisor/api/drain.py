@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import trio
 from trio_util import AsyncValue, move_on_when
 
-from .problems import RequestRefused
+from supervisor.http_server.problems import RequestRefused
 
 _Stage: TypeAlias = Literal["starting", "open", "draining", "closed"]
 

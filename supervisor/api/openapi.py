@@ -21,13 +21,13 @@ from supervisor.decode import (
     is_str_enum,
     plain_kind,
 )
+from supervisor.http_server.problems import MEDIA_TYPE, REQUEST_STATUSES, STATUSES, ProblemDetails
 
 from .descriptions import description_of, description_of_field
 from .encode import encode
 from .examples import example_of, example_text
 from .operation import ID_PATTERN, PATH_PATTERNS, DeferredResponse, Operation
 from .params import Param, Params
-from .problems import MEDIA_TYPE, REQUEST_STATUSES, STATUSES, ProblemDetails
 
 Schema = dict[str, Any]
 

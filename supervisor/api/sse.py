@@ -29,13 +29,13 @@ from supervisor.core.state import Phase
 from supervisor.handles.session import Session
 from supervisor.handles.session_rows import SessionRow
 from supervisor.handles.supervisor import Supervisor
+from supervisor.http_server.problems import ProblemDetails, problem_of
+from supervisor.http_server.response import SAFE_HEADERS
 from supervisor.sessions.feed import GlobalFeed, Watcher
 
 from .drain import DrainState
 from .encode import encode
 from .operation import StreamResponse
-from .problems import ProblemDetails, problem_of
-from .response import SAFE_HEADERS
 
 # The delay after which browsers reconnect.
 RETRY_HINT: Final = b"retry: 2000\n\n"

@@ -21,9 +21,9 @@ import trio
 
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import PEER_UID, UnixGate
-from supervisor.daemon.connections import open_connections
 from supervisor.daemon.listeners import unix_listener
+from supervisor.http_server.connections import open_connections
+from supervisor.http_server.gate import PEER_UID, UnixGate
 
 if TYPE_CHECKING:
     from supervisor.handles.session import Session

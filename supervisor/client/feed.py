@@ -21,9 +21,9 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import attrs
 import orjson
 
-from supervisor.api.problems import error_of
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.records import Delta, Gap, Item, Record, Reset
+from supervisor.http_server.problems import error_of
 
 from .http_client import ConnectionBroken
 from .running_loop import running_loop

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from supervisor.api.problems import error_of
 from supervisor.core.errors import InputRefused, SupervisorError, short_repr
 from supervisor.core.ids import SessionId
 from supervisor.core.receipts import Receipt, TurnResult
 from supervisor.core.session_values import WhenBusy
 from supervisor.core.validation import check_integer, check_prompt, check_text
 from supervisor.handles.shapes import Input, InputState, Page
+from supervisor.http_server.problems import error_of
 
 from .arguments import checked_arguments
 from .running_loop import running_loop

@@ -27,9 +27,9 @@ import attrs
 import orjson
 
 from supervisor.api.encode import encode
-from supervisor.api.problems import error_of
 from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.decode import DecodeError, decode_light
+from supervisor.http_server.problems import error_of
 
 from .address import Address, ListenQueueFull
 from .deep_json import parse_json

@@ -23,9 +23,9 @@ from typing import Final, TypeAlias
 import attrs
 from trio_util import periodic
 
-from supervisor.api.gate import Gate, TcpGate, UnixGate, has_peer_credentials, peer_pid
 from supervisor.configuration import DaemonSettings
 from supervisor.core.errors import ConfigError, StoreLocked
+from supervisor.http_server.gate import Gate, TcpGate, UnixGate, has_peer_credentials, peer_pid
 from supervisor.store.sqlite.files import device_and_inode
 from supervisor.store.sqlite.lock import is_held, lock_path, locked
 

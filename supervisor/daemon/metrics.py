@@ -18,9 +18,8 @@ from supervisor.api.drain import DrainState
 from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
 from supervisor.handles.supervisor import Supervisor
+from supervisor.http_server.connections import Connections
 from supervisor.telemetry import Metrics, MetricsSnapshot, RecordMeter, measure_lag
-
-from .connections import Connections
 
 # Interval between two pings of the core actors.
 PING_SECONDS: Final = 5.0

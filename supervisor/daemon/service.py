@@ -27,14 +27,19 @@ import trio
 from supervisor.api.app import make_app
 from supervisor.api.backup_folder import BackupFolder
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import PEER_UID
 from supervisor.configuration import AgentCatalog, Configuration, DaemonSettings, make_agents
 from supervisor.drivers.port import AgentKind
 from supervisor.handles.supervisor import Supervisor
 from supervisor.handles.views import Introspection
+from supervisor.http_server.connections import (
+    BY_DESCRIPTORS,
+    BY_SETTING,
+    Connections,
+    open_connections,
+)
+from supervisor.http_server.gate import PEER_UID
 from supervisor.runtime import open as open_supervisor
 
-from .connections import BY_DESCRIPTORS, BY_SETTING, Connections, open_connections
 from .descriptors import connection_limit, within_descriptors
 from .disk_room import open_when_room
 from .exit_watchdog import ExitWatchdog

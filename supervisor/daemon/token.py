@@ -1,6 +1,6 @@
 """The token of the TCP port: created once, in a file that only its owner can read.
 
-`TcpGate` in `api/gate.py` checks it.
+`TcpGate` in `http_server/gate.py` checks it.
 
 Rule 1: the token is stored in no other place: not in arguments, an agent's environment or a log.
 """

@@ -18,7 +18,7 @@ import supervisor
 from supervisor import Session, Settings, Supervisor
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import UnixGate
+from supervisor.http_server.gate import UnixGate
 from tests.support.asgi_exchange import Exchange, Watch, begin
 from tests.support.fake_agents import AgentRun, FakeAgent
 from tests.support.virtual_time import use_virtual_time

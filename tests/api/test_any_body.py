@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import supervisor
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import UnixGate
 from supervisor.api.operation import Operation
 from supervisor.api.routes import OPERATIONS
 from supervisor.decode import (
@@ -29,6 +28,7 @@ from supervisor.decode import (
     is_str_enum,
     plain_kind,
 )
+from supervisor.http_server.gate import UnixGate
 from tests.support.asgi_exchange import LOCALHOST, ask
 from tests.support.virtual_time import run_in_virtual_time
 

@@ -7,7 +7,7 @@ import trio
 
 from actors.testing import settle
 from supervisor.api.drain import DrainState
-from supervisor.api.problems import RequestRefused
+from supervisor.http_server.problems import RequestRefused
 
 
 async def hold_stream(drain_state: DrainState) -> None:

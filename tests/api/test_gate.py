@@ -9,7 +9,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.testing import settle
-from supervisor.api.gate import MAX_HEADER_BYTES, PEER_UID, Gate, Gated, TcpGate, UnixGate
+from supervisor.http_server.gate import MAX_HEADER_BYTES, PEER_UID, Gate, Gated, TcpGate, UnixGate
 from tests.support.asgi_exchange import Exchange, ask, scope_of
 
 TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"  # noqa: S105 - of no gate but these

@@ -14,14 +14,14 @@ from starlette.types import ASGIApp
 from supervisor import Info, SupervisorError
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import UnixGate
 from supervisor.api.openapi import TAGS, Schemas, openapi_document
 from supervisor.api.operation import operation
 from supervisor.api.params import body_params
-from supervisor.api.problems import REQUEST_STATUSES, STATUSES
 from supervisor.api.request import OperationCall
 from supervisor.api.routes import OPERATIONS
 from supervisor.daemon.reload import Reloader
+from supervisor.http_server.gate import UnixGate
+from supervisor.http_server.problems import REQUEST_STATUSES, STATUSES
 from tests.support.asgi_exchange import ask
 
 # What the design says there is.

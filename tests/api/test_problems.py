@@ -8,7 +8,9 @@ from http import HTTPStatus
 import pytest
 
 from supervisor import ConfigError, ImportFailed, InputRefused, SpawnRefused, SupervisorError
-from supervisor.api.problems import (
+from supervisor.core.step import ResumeNeedsHooks
+from supervisor.decode import DecodeError, InvalidField
+from supervisor.http_server.problems import (
     REQUEST_STATUSES,
     STATUSES,
     RequestRefused,
@@ -16,8 +18,6 @@ from supervisor.api.problems import (
     problem_of,
     problem_of_invalid_fields,
 )
-from supervisor.core.step import ResumeNeedsHooks
-from supervisor.decode import DecodeError, InvalidField
 from supervisor.store.sqlite.query import InvalidQuery, QueryLimitExceeded
 
 ALLOWED = {400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429, 431, 503}

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.api.problems import RequestRefused
-from supervisor.api.request import MAX_DEPTH, parse_json
+from supervisor.http_server.json_body import MAX_DEPTH, parse_json
+from supervisor.http_server.problems import RequestRefused
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
 
 def test_encode_and_decode_import_no_server_library() -> None:
     program = (
-        "import sys, supervisor.api.encode, supervisor.api.problems\n"
+        "import sys, supervisor.api.encode, supervisor.http_server.problems\n"
         "import supervisor.api.reports, supervisor.decode\n"
         "print([n for n in ('starlette', 'hypercorn', 'httpx', 'anyio') if n in sys.modules])"
     )

@@ -22,9 +22,9 @@ from hypothesis.errors import Unsatisfiable
 import supervisor
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import UnixGate
 from supervisor.api.openapi import openapi_document
 from supervisor.api.routes import OPERATIONS
+from supervisor.http_server.gate import UnixGate
 from tests.support.virtual_time import run_in_virtual_time
 
 schemathesis = pytest.importorskip("schemathesis")

@@ -16,13 +16,13 @@ from starlette.types import ASGIApp
 from supervisor import Session, Supervisor
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import MAX_HEADER_BYTES, TcpGate
 from supervisor.api.openapi import openapi_document
 from supervisor.api.operation import Operation
-from supervisor.api.request import MAX_BODY_BYTES
 from supervisor.api.routes import OPERATIONS
 from supervisor.configuration import AgentCatalog, load
 from supervisor.daemon.reload import Reloader
+from supervisor.http_server.body import MAX_BODY_BYTES
+from supervisor.http_server.gate import MAX_HEADER_BYTES, TcpGate
 from tests.support.asgi_exchange import Exchange, ask, scope_of
 
 

@@ -15,8 +15,8 @@ from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.task_group import TaskGroup
 from starlette.types import Receive, Scope, Send
 
-from supervisor.daemon import connection as one
-from supervisor.daemon.connections import BY_DESCRIPTORS, BY_SETTING
+from supervisor.http_server import connection as one
+from supervisor.http_server.connections import BY_DESCRIPTORS, BY_SETTING
 from tests.support.asgi_apps import OK, flood, hello, served, wait_until
 
 UPGRADE = (

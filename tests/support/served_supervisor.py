@@ -13,16 +13,16 @@ import trio
 import supervisor
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import PEER_UID, UnixGate
 from supervisor.client import RemoteSession, RemoteSupervisor, connect, connect_once
 from supervisor.client.address import find_address
 from supervisor.client.blocking import BlockingClient
 from supervisor.client.connect import check_version
 from supervisor.client.http_client import HttpRequest, HttpResponse
 from supervisor.client.transport import Transport
-from supervisor.daemon.connections import open_connections
 from supervisor.daemon.listeners import unix_listener
 from supervisor.drivers.port import AgentKind
+from supervisor.http_server.connections import open_connections
+from supervisor.http_server.gate import PEER_UID, UnixGate
 from tests.support.asyncio_client import connect_on_asyncio
 
 Kind: TypeAlias = Literal["embedded", "remote", "briefly", "asyncio"]

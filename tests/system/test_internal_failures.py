@@ -32,7 +32,7 @@ kill_seconds = 0.05
 # Every task that runs as long as the daemon.
 TASKS: Final = (
     "actors._message:Timeouts.run",
-    "supervisor.daemon.connections:Connections._accept",
+    "supervisor.http_server.connections:Connections._accept",
     "supervisor.daemon.metrics:DaemonMetrics._ping",
     "supervisor.daemon.metrics:DaemonMetrics.run",
     "supervisor.daemon.metrics:measure_lag",

@@ -111,6 +111,6 @@ async def test_a_prompt_over_http_passes_few_modules_before_the_mailbox(tmp_path
     assert recorder.found is not None
     listed = [f"{one}{'' if one in recorder.passed else ' (leaf)'}" for one in recorder.found]
     print(f"{len(recorder.passed)} of {len(listed)} modules pass it on:", *listed, sep="\n")  # noqa: T201
-    assert {"daemon/connections", "api/routes/inputs", "sessions/router"} <= recorder.passed
+    assert {"http_server/connections", "api/routes/inputs", "sessions/router"} <= recorder.passed
     assert len(recorder.passed) <= MOST_PASSED
     assert len(recorder.found) <= MOST_RUN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from supervisor.api.operation import TextResponse, operation
 from supervisor.api.params import body_params_of, query_params, query_params_of
-from supervisor.api.problems import RequestRefused
 from supervisor.api.reports import HealthReport, VersionReport
 from supervisor.api.request import OperationCall
 from supervisor.core.agent_list import ListedAgent
@@ -20,6 +19,7 @@ from supervisor.core.info import Info, Node
 from supervisor.handles.shapes import Page
 from supervisor.handles.supervisor import Supervisor
 from supervisor.handles.views import Stats
+from supervisor.http_server.problems import RequestRefused
 from supervisor.sessions.maintenance_reports import CleanupReport, SearchHit
 
 

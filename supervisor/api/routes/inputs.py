@@ -11,7 +11,7 @@ from trio_util import move_on_when
 from supervisor.api.drain import draining_error
 from supervisor.api.operation import NotFound, operation
 from supervisor.api.params import body_params, body_params_of, query_params
-from supervisor.api.request import ClientDisconnected, OperationCall
+from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     BudgetSpent,
     ConfigError,
@@ -31,6 +31,7 @@ from supervisor.core.receipts import Receipt
 from supervisor.decode import DecodeError, InvalidField
 from supervisor.handles.session import Session
 from supervisor.handles.shapes import Input, InputState, Page
+from supervisor.http_server.body import ClientDisconnected
 
 _INPUT_ERRORS = (
     SessionNotFound,

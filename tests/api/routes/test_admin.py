@@ -14,10 +14,10 @@ from actors.testing import settle
 from supervisor import Session, StoreDegraded, StoreState, Supervisor
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import UnixGate
 from supervisor.api.operation import operation
 from supervisor.api.request import OperationCall
 from supervisor.core.info import Info
+from supervisor.http_server.gate import UnixGate
 from tests.support.asgi_exchange import ask
 from tests.support.fake_agents import AgentRun
 

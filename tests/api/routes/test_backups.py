@@ -18,7 +18,7 @@ from supervisor.api import backup_folder
 from supervisor.api.app import make_app
 from supervisor.api.backup_folder import BackupFolder
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import TcpGate, UnixGate
+from supervisor.http_server.gate import TcpGate, UnixGate
 
 TOKEN = "0123456789abcdefghijklmnopqrstuvwxyz"  # noqa: S105 - of no gate but this
 

@@ -16,8 +16,8 @@ from supervisor import Supervisor
 from supervisor.api import sse as streaming
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.gate import PEER_UID, TcpGate, UnixGate
-from supervisor.daemon.connections import Connections, open_connections
+from supervisor.http_server.connections import Connections, open_connections
+from supervisor.http_server.gate import PEER_UID, TcpGate, UnixGate
 
 TOKEN = "t" * 43
 

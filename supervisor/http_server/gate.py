@@ -18,8 +18,8 @@ from typing import ClassVar, Final, Protocol
 import attrs
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from .body import RequestBody
 from .problems import RequestRefused, problem_of
-from .request import RequestBody
 from .response import Header, problem_response
 
 MAX_HEADER_BYTES: Final = 16 * 1024

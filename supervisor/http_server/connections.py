@@ -25,7 +25,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from starlette.types import ASGIApp
 from trio_util import AsyncValue
 
-from supervisor.api.gate import peer_uid
+from supervisor.http_server.gate import peer_uid
 
 from .connection import MAX_HEADER_BYTES, HttpConnection
 

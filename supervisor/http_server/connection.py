@@ -35,8 +35,8 @@ from hypercorn.typing import (
 )
 from hypercorn.utils import parse_socket_addr
 
-from supervisor.api.problems import RequestRefused, problem_of
-from supervisor.api.response import SAFE_HEADERS, problem_response
+from supervisor.http_server.problems import RequestRefused, problem_of
+from supervisor.http_server.response import SAFE_HEADERS, problem_response
 
 IDLE_SECONDS: Final = 30.0
 WRITE_SECONDS: Final = 30.0
