@@ -44,6 +44,7 @@ from supervisor.http_server.response import HTML_POLICY, Response, problem_respo
 from supervisor.store.pending import StoreState
 
 from .backup_folder import BackupFolder
+from .context import OperationContext
 from .drain import DrainState
 from .encode import encode, encode_page
 from .openapi import openapi_document
@@ -57,8 +58,7 @@ from .operation import (
     StreamResponse,
     TextResponse,
 )
-from .params import NO_PARAMS
-from .request import OperationCall, OperationContext
+from .params import NO_PARAMS, OperationCall
 from .routes import OPERATIONS
 
 # The headers that operations receive.
