@@ -1,10 +1,12 @@
 """`python -m tests.conformance`: run the suite for both revisions; 0 if it finds no fault.
 
-npx fetches the suite, and the release of node that it needs.
+The official inspector calls a tool too, because it is written with another library than the suite
+asks. npx fetches both, and the release of node that they need.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from typing import Final
 from tests.conformance.judge import REVISIONS, judge, read_checks
 
 SUITE: Final = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
+INSPECTOR: Final = "@modelcontextprotocol/inspector@2.12.0"
 NODE: Final = "node@22"
 _MOST_SECONDS: Final = 600.0
 _EXIT_SECONDS: Final = 10.0
@@ -34,22 +37,40 @@ def served() -> Iterator[str]:
             server.wait(_EXIT_SECONDS)
 
 
-def run_suite(url: str, revision: str, folder: Path) -> None:
-    """Write the results into the folder; the exit code is of no use, see `judge`."""
-    packages = ["--package", NODE, "--package", SUITE]
-    command = ["npx", "--yes", *packages, "--", "conformance", "server", "--url", url]
-    options = ["--requirements", revision, "--output-dir", str(folder)]
-    subprocess.run(  # noqa: PLW1510 - see above
-        [*command, *options],
-        stdout=subprocess.DEVNULL,
+def npx(package: str, *words: str, stdout: int) -> subprocess.CompletedProcess[str]:
+    """Run a command of a package; its exit code is of no use, see `judge`."""
+    packages = ["--package", NODE, "--package", package]
+    return subprocess.run(
+        ["npx", "--yes", *packages, "--", *words],  # noqa: S607 - nox has found it
+        stdout=stdout,
+        text=True,
+        check=False,
         timeout=_MOST_SECONDS,
     )
+
+
+def run_suite(url: str, revision: str, folder: Path) -> None:
+    """Write the results into the folder."""
+    options = ["--requirements", revision, "--output-dir", str(folder)]
+    npx(SUITE, "conformance", "server", "--url", url, *options, stdout=subprocess.DEVNULL)
+
+
+def run_inspector(url: str) -> tuple[str, str]:
+    """Return name and status of the check that the inspector can call a tool."""
+    call = ["--method", "tools/call", "--tool-name", "test_simple_text"]
+    words = ["mcp-inspector", "--cli", url, "--transport", "http", *call]
+    printed = npx(INSPECTOR, *words, stdout=subprocess.PIPE).stdout
+    try:
+        is_good = json.loads(printed)["isError"] is False
+    except (ValueError, KeyError):
+        is_good = False
+    return "inspector/tools-call", "SUCCESS" if is_good else "FAILURE"
 
 
 def main() -> int:
     """Run the suite, print what it found, and return the exit code."""
     with tempfile.TemporaryDirectory(prefix="us-") as folder, served() as url:
-        checks = []
+        checks = [run_inspector(url)]
         for revision in REVISIONS:
             results = Path(folder) / revision
             run_suite(url, revision, results)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import httpx2
+import jsonschema  # type: ignore[import-untyped] # its stubs are another package
 import pytest
 import trio
 from mcp import Client, MCPError
@@ -82,6 +83,19 @@ async def test_the_client_gets_a_refusal_as_a_result(path: Path, mode: Mode, rev
 
     assert answer.is_error
     assert answer.structured_content["code"] == "spawn_refused"
+
+
+@pytest.mark.parametrize("name", ["echo", "refuse"])
+async def test_results_and_errors_fit_the_published_schema(path: Path, name: str) -> None:
+    async with connected(path, "auto") as client:
+        schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        answer = await client.call_tool(name, {})
+
+    schema = schemas[name]
+    assert schema is not None
+    jsonschema.validate(answer.structured_content, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"neither": 1}, schema)
 
 
 @both_eras
