@@ -11,7 +11,7 @@ from rich.cells import cell_len
 import supervisor
 from supervisor.cli.screens import attach_feed, attach_screen, request_panel
 from supervisor.cli.screens.attach_words import status_cells
-from supervisor.cli.screens.top_screen import OpenedSession
+from supervisor.cli.screens.opened_session import OpenedSession
 from supervisor.client import RemoteSession
 from tests.support.attached_screen import attached, run
 from tests.support.row_builders import stopped_info
