@@ -19,6 +19,7 @@ EXAMPLES: Final = {
         "understudy ps",
         "understudy ps --all --agent claude",
         "understudy ps --badge waiting-for-you --json",
+        "understudy ps --badge turn-failed",
         "understudy ps -q --tag nightly",
     ),
     "tree": ("understudy tree", "understudy tree builder"),

@@ -13,7 +13,15 @@ import trio
 import supervisor
 from supervisor import Attention, Info, LastOutcome
 from supervisor.cli.output import Screen
-from supervisor.cli.session_cells import format_cost, format_tokens, shorten_ids, state_cell
+from supervisor.cli.session_cells import (
+    ATTENTION_WORDS,
+    all_state_words,
+    format_cost,
+    format_tokens,
+    shorten_ids,
+    state_cell,
+    state_words,
+)
 from supervisor.cli.session_table import print_sessions
 from tests.support.cli_runner import Caller, on_a_terminal
 
@@ -53,6 +61,38 @@ def test_a_failed_session_is_first_although_it_is_stopped(call: Caller, mixed: P
 
 def test_ps_filters_by_workspace(call: Caller, mixed: Path) -> None:
     assert names(call, "--workspace", mixed.parent, "--state", mixed) == ["broken"]
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("turn-failed", ["broken"]),
+        ("turn failed", ["broken"]),
+        ("failed", ["broken"]),
+        ("finished", ["done"]),
+        ("Suspended", ["done", "seen"]),  # the badge of one whose STATE is finished
+        ("lost", []),
+    ],
+)
+def test_ps_filters_by_what_the_state_shows(
+    word: str, found: list[str], call: Caller, mixed: Path
+) -> None:
+    assert names(call, "--badge", word, "--state", mixed) == found
+
+
+def test_every_word_of_the_state_can_be_typed(mixed: Path) -> None:
+    """Those of sessions of each need."""
+    info = Info(**_fields(mixed))
+    kinds = ATTENTION_WORDS.keys()
+    shown = {
+        word
+        for kind in kinds
+        for word in state_words(
+            attrs.evolve(info, attention=(Attention(kind, None, 1.0, 99),), badge="idle")
+        )
+    }
+
+    assert shown <= set(all_state_words())
 
 
 def test_ps_watch_without_a_terminal_prints_once(call: Caller, mixed: Path) -> None:
