@@ -13,7 +13,7 @@ import click
 
 from supervisor.cli.async_runner import run_requests
 from supervisor.cli.common_options import chosen_host
-from supervisor.cli.options import DURATION, LINE, TEXT, json_option, require_text
+from supervisor.cli.options import DURATION, LINE, TEXT, input_text, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_created
 from supervisor.cli.session_options import (
@@ -132,7 +132,7 @@ async def _default_workspace(sup: Target, agent: str) -> str | None:
 @click.command()
 @click.argument("session", metavar="ID")
 @click.argument("agent", metavar="AGENT")
-@click.argument("text", metavar="TEXT")
+@click.argument("words", metavar="[TEXT]...", nargs=-1)
 @click.option("--role", default="worker", type=LINE, show_default=True, help="Role of the child.")
 @session_options
 @workspace_option
@@ -145,13 +145,15 @@ def spawn(
     *,
     session: str,
     agent: str,
-    text: str,
+    words: tuple[str, ...],
     detached: bool,
     wake: bool,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - click's options
 ) -> int:
     """Create a child of a session, send it TEXT, and print its id.
+
+    Without TEXT, or with -, it is read from standard input.
 
     It works in this directory if that is inside the directory of its parent, else in that of its
     parent.
@@ -163,7 +165,7 @@ def spawn(
         "lifetime": "detached" if detached else "with_parent",
         "on_end": "wake" if wake else "tell",
     }
-    first = agent, require_text(text)
+    first = agent, input_text(words)
     return run_requests(screen, partial(_spawn, screen, session, first, asked, limits))
 
 
