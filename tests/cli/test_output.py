@@ -143,3 +143,9 @@ def test_a_long_text_in_a_pipe_is_one_line() -> None:
     one.wrapped_note(Cell("word " * 50))
 
     assert shown(one).count("\n") == 1
+
+
+def test_in_a_pipe_a_very_long_text_does_not_widen_the_other_lines() -> None:
+    rows = align_columns([("x" * 300, "one"), ("short", "two")], width=None)
+
+    assert [row[0].text for row in rows] == ["x" * 300 + "  ", "short".ljust(62)]

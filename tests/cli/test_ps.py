@@ -191,6 +191,25 @@ def test_children_with_the_name_of_another_are_named_by_their_paths(
     assert [line.split()[0] for line in lines] == ["api", "api/api", "s_2222", "docs"]
 
 
+def test_children_that_a_filter_has_left_alone_are_named_by_their_paths(
+    call: Caller, tmp_path: Path
+) -> None:
+    path = tmp_path / "family.db"
+
+    async def fill() -> None:
+        async with supervisor.open(path) as sup:
+            for name in ("api", "site"):
+                root = await sup.create("echo", name=name)
+                await (await root.spawn("scripted", "say hi", name="tests")).wait()
+
+    trio.run(fill)
+
+    assert sorted(names(call, "--agent", "scripted", "--state", path)) == [
+        "api/tests",
+        "site/tests",
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "about"),
     [

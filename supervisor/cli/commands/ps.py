@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
@@ -16,7 +17,7 @@ from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import FILTER, PHASE, STATE, Count, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.session_cells import state_words
-from supervisor.cli.session_table import print_sessions, print_tree
+from supervisor.cli.session_table import print_sessions, print_tree, roots_elsewhere
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import Cell, counted, cut_note
 from supervisor.core.errors import short_repr
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 ListPlace: TypeAlias = tuple[int, float, str]
 
 _PAGE_SIZE: Final = 500
+# Each name is a request.
+_MAX_ROOTS_NAMED: Final = 20
 # Shown only for sessions that have the badge; failed is also the word for a turn that failed.
 _EXACT_BADGES: Final = frozenset(get_args(Badge)) - {"failed"}
 _WATCH_SECONDS: Final = 2.0
@@ -125,7 +128,9 @@ async def _ps(screen: Screen, state: str | None, wanted: WantedSessions) -> None
         found, hidden = await list_sessions(sup, wanted)
         # The phase of a damaged session is unknown. Finding them reads all rows.
         damaged = (await sup.stats()).damaged if wanted.include_stopped else ()
-    shown = found[: wanted.limit]
+        shown = found[: wanted.limit]
+        is_table = not (screen.as_json or wanted.ids_only)
+        roots = await _root_names(sup, shown) if is_table else {}
     if screen.as_json:
         is_cut = len(shown) < len(found)
         data: dict[str, Any] = {
@@ -138,7 +143,7 @@ async def _ps(screen: Screen, state: str | None, wanted: WantedSessions) -> None
         for info in shown:
             screen.line(info.id)
         return
-    print_sessions(screen, shown)
+    print_sessions(screen, shown, roots=roots)
     if len(shown) < len(found):
         screen.note(cut_note("first", len(shown), "session"))
     elif hidden:
@@ -157,6 +162,8 @@ async def _watch(screen: Screen, state: str | None, wanted: WantedSessions) -> N
         notes = io.StringIO()
         async with open_target(Screen(err=notes), state=state, access="read") as sup:
             found, _ = await list_sessions(sup, wanted)
+            shown = found[: wanted.limit]
+            roots = await _root_names(sup, shown)
         said = notes.getvalue().split("\n")[:-1]
         rows = os.get_terminal_size().lines - 3 - len(said)
         screen.write("\x1b[H\x1b[J")
@@ -164,8 +171,14 @@ async def _watch(screen: Screen, state: str | None, wanted: WantedSessions) -> N
         screen.line(Cell(f"{counted(len(found), 'session')}, {clock}", "dim"))
         for note in said:
             screen.line(Cell(note, "red"))
-        print_sessions(screen, found[: max(0, min(rows, wanted.limit))], is_repainted=True)
+        print_sessions(screen, shown[: max(0, rows)], roots=roots, is_repainted=True)
         await _pause()
+
+
+async def _root_names(sup: Target, shown: Sequence[Info]) -> dict[str, str]:
+    """Return the names of roots of children that a filter has left alone, of the first of them."""
+    pages = [await sup.resolve(one, "session") for one in roots_elsewhere(shown)[:_MAX_ROOTS_NAMED]]
+    return {match.id: match.name for page in pages for match in page.items if match.name}
 
 
 async def _pause() -> None:
