@@ -23,9 +23,9 @@ from supervisor.core.errors import (
 from .async_runner import NeedsTrio, interrupted_by_signals
 from .common_options import chosen_host, refuse_typed_host
 from .daemon_place import DaemonPlace
+from .error_words import remember_typed, reword
 from .failures import IdNotFound, require_file
 from .output import Screen
-from .refusals import remember_typed, reword
 
 if TYPE_CHECKING:
     from supervisor.client import NoDaemon

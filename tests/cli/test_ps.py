@@ -154,11 +154,11 @@ def test_a_small_cost_is_not_shown_as_nothing() -> None:
 
 
 def printed(
-    monkeypatch: pytest.MonkeyPatch, width: int, *found: Info, **options: bool
+    monkeypatch: pytest.MonkeyPatch, width: int, *found: Info, is_repainted: bool = False
 ) -> list[str]:
     out = io.StringIO()
     monkeypatch.setattr(Screen, "width", property(lambda _: width))
-    print_sessions(Screen(out=out), found, **options)
+    print_sessions(Screen(out=out), found, is_repainted=is_repainted)
     return out.getvalue().splitlines()
 
 
