@@ -19,6 +19,7 @@ EXAMPLES: Final = {
         "understudy ps",
         "understudy ps --all --agent claude",
         "understudy ps --badge waiting-for-you --json",
+        "understudy ps --badge turn-failed",
         "understudy ps -q --tag nightly",
     ),
     "tree": ("understudy tree", "understudy tree builder"),
@@ -91,7 +92,10 @@ EXAMPLES: Final = {
         "understudy wait --any --for attention --new",
         "understudy wait reader writer --for stopped",
     ),
-    "fork": ("understudy fork builder --at-turn turn_4f9k2x81bz0c",),
+    "fork": (
+        "understudy fork builder --at-turn turn_4f9k2x81bz0c",
+        "understudy fork builder --name builder-too",
+    ),
     "rename": ("understudy rename builder login",),
     "export": (
         "understudy export builder --format html --output builder.html",

@@ -163,9 +163,10 @@ class RemoteSession(RemoteInputs):
         """Add a message to the history without a turn; an agent's role is `assistant`."""
         await self._post("append", {"role": check_role(role), "text": check_prompt(text)})
 
-    async def fork(self, at_turn: str | None = None) -> RemoteSession:
+    async def fork(self, at_turn: str | None = None, *, name: str | None = None) -> RemoteSession:
         """Create a session with this conversation up to the end of a turn (None: the last)."""
-        return await self._post_for_session("fork", checked_arguments({"at_turn": at_turn}))
+        arguments = {"at_turn": at_turn, "name": name}
+        return await self._post_for_session("fork", checked_arguments(arguments))
 
     async def archive(self) -> None:
         """Make a stopped session read-only and free its key and its name."""

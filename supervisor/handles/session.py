@@ -234,15 +234,15 @@ class Session(SessionInputs, SessionRecords):
         )
         await self._ask(message)
 
-    async def fork(self, at_turn: str | None = None) -> Session:
+    async def fork(self, at_turn: str | None = None, *, name: str | None = None) -> Session:
         """Create a session with this conversation up to the end of a turn; return its handle.
 
-        Without `at_turn`, all turns that have ended are copied. A number is added to the name if
-        that is taken. Raise `InputRefused` if that turn
-        has not ended in this session, and as `Supervisor.create` does. If the call is cancelled,
-        the creation continues.
+        Without `at_turn`, all turns that have ended are copied. Without `name`, it has the name
+        of this session, with a number if that is taken. Raise `InputRefused` if that turn has not
+        ended in this session, and as `Supervisor.create` does: `NameTaken` for a given name. If
+        the call is cancelled, the creation continues.
         """
-        return Session(self._parts, await fork(self._parts, self.id, at_turn))
+        return Session(self._parts, await fork(self._parts, self.id, at_turn, name))
 
     async def archive(self) -> None:
         """Make a stopped session read-only, and free its key and its name.

@@ -105,10 +105,14 @@ def _make_terms(parts: Parts, given: Mapping[str, Any]) -> Terms:
     return parts.services.settings.terms_of(settings)
 
 
-async def fork(parts: Parts, session_id: SessionId, at_turn: str | None) -> SessionId:
+async def fork(
+    parts: Parts, session_id: SessionId, at_turn: str | None, name: str | None
+) -> SessionId:
     """Create a fork and return its id; see `Session.fork`."""
     if at_turn is not None:
         check_text("at_turn", at_turn)
+    if name is not None:
+        check_session_name(name)
     stored = await parts.registry.stored(session_id)
     records = await parts.services.all_records(session_id)
     if at_turn is not None:
@@ -118,7 +122,7 @@ async def fork(parts: Parts, session_id: SessionId, at_turn: str | None) -> Sess
         records = [record for record in records if record.turn_id in ended]
     limits = parts.info(stored.row, last_seq=0).limits
     return await parts.lifecycle.fork(
-        stored.row, spec_like(stored.row, limits), messages_from_records(records)
+        stored.row, spec_like(stored.row, limits), messages_from_records(records), name=name
     )
 
 
