@@ -142,7 +142,7 @@ RECORD_KINDS = (
     " input_settled generation_raised turn_started user_text agent_text thought tool_call"
     " tool_update tool_ended plan permission_asked permission_answered rule_changed usage steered"
     " interrupted child_started child_ended spawn_refused seen quiet stalled progress_resumed"
-    " agent_restarting warning turn_ended"
+    " agent_restarting warning turn_ended options_changed"
 )
 
 COMMAND_NAMES = (
