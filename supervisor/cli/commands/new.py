@@ -13,11 +13,14 @@ from supervisor.cli.async_runner import run_requests
 from supervisor.cli.options import DURATION, LINE, TEXT, json_option, require_text
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_created
+from supervisor.cli.session_fields import unmet_wishes
 from supervisor.cli.session_options import (
     absolute_folder,
+    agent_options,
     current_folder,
     is_inside,
     limit_options,
+    parse_agent_options,
     parse_limits,
     parse_permissions,
     session_options,
@@ -28,6 +31,7 @@ from supervisor.cli.target import find_session, load_configuration, open_target
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target
+    from supervisor.core.info import Info
 
 
 @click.command()
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 @session_options
 @workspace_option
 @limit_options
+@agent_options
 @click.option("--message", "-m", metavar="TEXT", type=TEXT, help="Send this text first.")
 @json_option
 def new(*, agent: str, message: str | None, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
@@ -53,8 +58,11 @@ def new(*, agent: str, message: str | None, as_json: bool, **options: Any) -> in
 def _parse(options: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments for `create` or `spawn`."""
     permissions, workspace = parse_permissions(options), options.pop("workspace")
+    wanted = parse_agent_options(options) or None
     folder = None if workspace is None else absolute_folder(workspace)
-    return without_nothing({**options, "permissions": permissions, "workspace": folder})
+    return without_nothing(
+        {**options, "permissions": permissions, "workspace": folder, "options": wanted}
+    )
 
 
 async def _new(
@@ -73,7 +81,16 @@ async def _new(
             await made.set(limits=limits)
         if message is not None:
             await made.send(message)
-        show_created(screen, await made.info())
+        info = await made.info()
+        show_created(screen, info)
+        _note_unmet_wishes(screen, info)
+
+
+def _note_unmet_wishes(screen: Screen, info: Info) -> None:
+    """Tell the user which options the agent of a new session did not set."""
+    unmet = ", ".join(unmet_wishes(info))
+    if unmet:
+        screen.note(f"The agent did not set {unmet}: `understudy log {info.id}` says why.")
 
 
 def _refuse_unknown(agent: str) -> None:
@@ -104,6 +121,7 @@ async def _default_workspace(sup: Target, agent: str) -> str | None:
 @session_options
 @workspace_option
 @limit_options
+@agent_options
 @click.option("--ttl", "ttl_seconds", metavar="TIME", type=DURATION, help="Stop after: 10m.")
 @click.option("--detached", is_flag=True, help="Keep the child when its parent stops.")
 @click.option("--wake", is_flag=True, help="Start a turn of the parent when the child ends.")
@@ -149,7 +167,9 @@ async def _spawn(
         if "workspace" not in options:
             options["workspace"] = _child_workspace(screen, above.workspace)
         child = await parent.spawn(*agent_and_text, **options)
-        show_created(screen, await child.info())
+        info = await child.info()
+        show_created(screen, info)
+        _note_unmet_wishes(screen, info)
 
 
 def _child_workspace(screen: Screen, parents: str | None) -> str | None:
