@@ -45,6 +45,7 @@ EXAMPLES: Final = {
         'understudy new claude --name builder -m "Make the tests pass"',
         "understudy new claude --workspace ~/project --turns 20 --wall 2h",
         "understudy new claude --mode approve_all --limit max_children=3",
+        "understudy new claude --model opus --effort high --option mode=plan",
         "understudy new echo --key echo:mail:anna --tag post",
     ),
     "send": (
@@ -80,6 +81,7 @@ EXAMPLES: Final = {
     "set": (
         'understudy set builder --title "The API" --tag nightly',
         "understudy set builder --turns 50 --cost 5 --limit tokens=none",
+        "understudy set builder --model opus --option mode=plan --option brief=true",
     ),
     "rules": ("understudy rules ls builder", "understudy rules rm builder bash"),
     "usage": (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
+from supervisor.core.agent_options import OptionChanges
 from supervisor.core.creation import Message
 from supervisor.core.errors import ConfigError, InputRefused, RecordNotFound, short_repr
 from supervisor.core.info import IDLE_KINDS, Info, is_idle
@@ -188,10 +189,21 @@ class RemoteSession(RemoteInputs):
         custom: Mapping[str, str] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
         name: str | None = None,
+        options: OptionChanges | None = None,
+        model: str | None = None,
+        effort: str | None = None,
     ) -> None:
         """Change the given attributes; None leaves one unchanged."""
         arguments = checked_arguments(
-            {"title": title, "tags": tags, "custom": custom, "name": name}
+            {
+                "title": title,
+                "tags": tags,
+                "custom": custom,
+                "name": name,
+                "options": options,
+                "model": model,
+                "effort": effort,
+            }
         )
         await self._transport.request_bytes(
             "PATCH", self._path(), {**arguments, "limits": limits_argument(limits)}

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from supervisor.core.agent_options import OptionChanges, OptionValue, requested_options
 from supervisor.core.creation import SessionSpec, SpawnRequest, spec_like
 from supervisor.core.errors import InputRefused, short_repr
 from supervisor.core.ids import SessionId, SessionKey, TurnId
@@ -42,6 +43,9 @@ def make_spec(
     workspace: str | None = None,
     limits: Limits | None = None,
     permissions: Permissions | None = None,
+    options: OptionChanges | None = None,
+    model: str | None = None,
+    effort: str | None = None,
     **terms: Any,  # noqa: ANN401 - the fields of Terms
 ) -> SessionSpec:
     """Return the spec of a session; raise `ConfigError` for an invalid argument.
@@ -60,7 +64,14 @@ def make_spec(
         limits=None if limits is None else check_limits(limits),
         permissions=Permissions() if permissions is None else check_permissions(permissions),
         terms=_make_terms(parts, terms),
+        options=_wanted(requested_options(options, model=model, effort=effort)),
     )
+
+
+def _wanted(options: OptionChanges | None) -> dict[str, OptionValue] | None:
+    """Return the options with a value; None if there are none."""
+    wanted = {name: value for name, value in (options or {}).items() if value is not None}
+    return wanted or None
 
 
 def make_spawn_request(

@@ -16,11 +16,14 @@ from supervisor.cli.common_options import chosen_host
 from supervisor.cli.options import DURATION, LINE, TEXT, input_text, json_option
 from supervisor.cli.output import Screen
 from supervisor.cli.result_output import show_created
+from supervisor.cli.session_fields import unmet_wishes
 from supervisor.cli.session_options import (
     absolute_folder,
+    agent_options,
     current_folder,
     is_inside,
     limit_options,
+    parse_agent_options,
     parse_limits,
     parse_permissions,
     session_options,
@@ -32,6 +35,7 @@ from supervisor.core.errors import AgentUnknown, SupervisorError
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target
+    from supervisor.core.info import Info
 
 
 @click.command()
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
 @session_options
 @workspace_option
 @limit_options
+@agent_options
 @click.option("--message", "-m", metavar="TEXT", type=TEXT, help="Send this text first.")
 @json_option
 def new(*, agent: str, message: str | None, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
@@ -57,8 +62,11 @@ def new(*, agent: str, message: str | None, as_json: bool, **options: Any) -> in
 def _parse(options: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments for `create` or `spawn`."""
     permissions, workspace = parse_permissions(options), options.pop("workspace")
+    wanted = parse_agent_options(options) or None
     folder = None if workspace is None else absolute_folder(workspace)
-    return without_nothing({**options, "permissions": permissions, "workspace": folder})
+    return without_nothing(
+        {**options, "permissions": permissions, "workspace": folder, "options": wanted}
+    )
 
 
 async def _new(
@@ -78,7 +86,16 @@ async def _new(
             await made.set(limits=limits)
         if message is not None:
             await made.send(message)
-        show_created(screen, await made.info())
+        info = await made.info()
+        show_created(screen, info)
+        _note_unmet_wishes(screen, info)
+
+
+def _note_unmet_wishes(screen: Screen, info: Info) -> None:
+    """Tell the user which options the agent of a new session did not set."""
+    unmet = ", ".join(unmet_wishes(info))
+    if unmet:
+        screen.note(f"The agent did not set {unmet}: `understudy log {info.id}` says why.")
 
 
 def _refuse_unknown(agent: str) -> None:
@@ -137,6 +154,7 @@ async def _default_workspace(sup: Target, agent: str) -> str | None:
 @session_options
 @workspace_option
 @limit_options
+@agent_options
 @click.option("--ttl", "ttl_seconds", metavar="TIME", type=DURATION, help="Stop after: 10m.")
 @click.option("--detached", is_flag=True, help="Keep the child when its parent stops.")
 @click.option("--wake", is_flag=True, help="Start a turn of the parent when the child ends.")
@@ -185,7 +203,9 @@ async def _spawn(
             options["workspace"] = _child_workspace(screen, above.workspace)
         with _reload_hinted(agent_and_text[0]):
             child = await parent.spawn(*agent_and_text, **options)
-        show_created(screen, await child.info())
+        info = await child.info()
+        show_created(screen, info)
+        _note_unmet_wishes(screen, info)
 
 
 def _child_workspace(screen: Screen, parents: str | None) -> str | None:

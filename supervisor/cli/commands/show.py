@@ -15,6 +15,7 @@ from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.session_cells import named_id, outcome_text
+from supervisor.cli.session_fields import option_fields, rights_fields
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import (
     Cell,
@@ -109,6 +110,8 @@ def _fields(
         ("tags", ", ".join(info.tags)),
         ("custom", ", ".join(f"{name}={value}" for name, value in info.custom.items())),
     )
+    yield from option_fields(info)
+    yield from rights_fields(info)
     yield from _tree_fields(info, names, now)
     yield from _work_fields(info)
     for name, at in (("created", info.created_at), ("active", info.last_active_at)):
