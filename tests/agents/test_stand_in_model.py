@@ -80,13 +80,13 @@ async def test_what_was_asked_is_recorded(
 
 async def test_a_tool_of_a_namespace_is_called_by_both_names(http: httpx.AsyncClient) -> None:
     tool = {"type": "function", "name": "spawn", "parameters": {}}
-    group = {"type": "namespace", "name": "mcp__understudy__", "tools": [tool]}
+    group = {"type": "namespace", "name": "mcp__understudy", "tools": [tool]}
     body = {"input": "call understudy.spawn {}", "tools": [group]}
 
     answered = (await http.post("/v1/responses", json=body)).json()
 
     (call,) = answered["output"]
-    assert (call["namespace"], call["name"]) == ("mcp__understudy__", "spawn")
+    assert (call["namespace"], call["name"]) == ("mcp__understudy", "spawn")
 
 
 @pytest.mark.parametrize(

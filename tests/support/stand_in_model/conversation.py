@@ -21,8 +21,8 @@ class Tool:
 
     @property
     def full_name(self) -> str:
-        """The namespace and the name."""
-        return self.namespace + self.name
+        """The name, after the namespace and a dot if it has one."""
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
 
 @attrs.frozen
