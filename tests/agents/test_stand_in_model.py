@@ -108,6 +108,16 @@ async def test_the_models_are_listed(http: httpx.AsyncClient) -> None:
     assert [one["id"] for one in answered["data"]] == ["stand-in"]
 
 
+async def test_a_client_that_goes_away_is_forgotten(
+    model: StandInModel, http: httpx.AsyncClient
+) -> None:
+    body = {"input": "say " + "word " * 20_000, "stream": True}
+    async with http.stream("POST", "/v1/responses", json=body) as response:
+        assert response.status_code == 200
+
+    assert await CLIENTS["openai_chat"](http, TOOLS).prompt("say yes") == Answer("yes")
+
+
 async def test_an_unknown_path_is_refused_and_recorded(
     model: StandInModel, http: httpx.AsyncClient
 ) -> None:

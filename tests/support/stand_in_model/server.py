@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.support.loopback_apps import serve_on_loopback
@@ -18,6 +18,7 @@ from tests.support.loopback_apps import serve_on_loopback
 from . import anthropic_messages, gemini_content, openai_chat, openai_responses
 from .conversation import Conversation, Reply, Tool
 from .script import answer
+from .sse import EventStream
 
 MODEL_NAME: Final = "stand-in"
 WANTED_STREAM: Final = "streamGenerateContent"
@@ -84,7 +85,7 @@ class StandInModel:
         if not is_stream:
             return JSONResponse(dialect.whole(reply, body))
         events: Iterator[bytes] = dialect.stream(reply, body)
-        return StreamingResponse(_paced(events), media_type="text/event-stream")
+        return EventStream(events)
 
     async def _not_found(self, request: Request) -> Response:
         self.unknown.append(f"{request.method} {request.url.path}")
@@ -102,12 +103,6 @@ async def open_stand_in_model() -> AsyncIterator[StandInModel]:
     async with serve_on_loopback(model.app()) as url:
         model.url = url
         yield model
-
-
-async def _paced(events: Iterator[bytes]) -> AsyncIterator[bytes]:
-    # An asynchronous generator: starlette would read a plain one in a thread.
-    for one in events:
-        yield one
 
 
 async def _exists(_: Request) -> Response:
