@@ -118,7 +118,9 @@ async def test_a_tool_of_an_mcp_server_is_called(
     table.set(agent.name, transport, yes_or_no(is_it=reached))
     assert reached == (transport in agent.transports)
     if reached:
-        table.set(agent.name, "name of a tool", shown_name(played.tool_names[-1]))
+        name = shown_name(played.tool_names[-1])
+        table.set(agent.name, "name of a tool", f"`{name}`")
+        assert name == agent.tool_name
 
 
 async def test_a_refused_tool_of_an_mcp_server_is_not_called(
@@ -169,4 +171,4 @@ def yes_or_no(*, is_it: bool) -> str:
 
 def shown_name(name: str) -> str:
     """Return a tool's name with the variable parts in capitals."""
-    return f"`{name.replace(TOOL, 'TOOL').replace(ECHO, 'SERVER')}`"
+    return name.replace(TOOL, "TOOL").replace(ECHO, "SERVER")

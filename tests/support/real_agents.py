@@ -53,6 +53,8 @@ class RealAgent:
     configure: Configure
     # The step that makes the agent's own shell create the file `made` in its workspace.
     shell_step: str
+    # The name under which the model sees a tool of an MCP server.
+    tool_name: str
     needs_node: int = 20
     call_steps: CallSteps = call_directly
     # Transports of MCP servers that reach the model; the tests fail if this changes.
@@ -204,6 +206,7 @@ REAL_AGENTS: Final = (
         "@agentclientprotocol/claude-agent-acp",
         ("claude-agent-acp",),
         _claude,
+        tool_name="mcp__SERVER__TOOL",
         needs_node=22,
         call_steps=search_first,
         shell_step='call Bash {"command": "touch made", "description": "make a file"}',
@@ -213,6 +216,7 @@ REAL_AGENTS: Final = (
         "@agentclientprotocol/codex-acp",
         ("codex-acp",),
         _codex,
+        tool_name="mcp__SERVER.TOOL",
         asks_for=("MCP",),
         shell_step='call exec_command {"cmd": "touch made"}',
     ),
@@ -221,6 +225,7 @@ REAL_AGENTS: Final = (
         "@google/gemini-cli",
         ("gemini", "--acp"),
         _gemini,
+        tool_name="mcp_SERVER_TOOL",
         shell_step='call run_shell_command {"command": "touch made"}',
     ),
     RealAgent(
@@ -228,6 +233,7 @@ REAL_AGENTS: Final = (
         "opencode-ai",
         ("opencode", "acp"),
         _opencode,
+        tool_name="SERVER_TOOL",
         asks_for=(),
         shell_step='call bash {"command": "touch made", "description": "make a file"}',
     ),
@@ -236,6 +242,7 @@ REAL_AGENTS: Final = (
         "@qwen-code/qwen-code",
         ("qwen", "--acp"),
         _qwen,
+        tool_name="mcp__SERVER__TOOL",
         needs_node=22,
         call_steps=search_and_wrap,
         shell_step='call run_shell_command {"command": "touch made", "is_background": false}',
@@ -245,7 +252,7 @@ REAL_AGENTS: Final = (
         "@github/copilot",
         ("copilot", "--acp"),
         _copilot,
-        needs_node=22,
+        tool_name="SERVER-TOOL",
         transports=("http",),
         shell_step='call bash {"command": "touch made", "description": "make a file"}',
     ),
@@ -254,6 +261,7 @@ REAL_AGENTS: Final = (
         "@moonshot-ai/kimi-code",
         ("kimi", "acp"),
         _kimi,
+        tool_name="mcp__SERVER__TOOL",
         needs_node=22,
         shell_step='call Bash {"command": "touch made"}',
     ),
