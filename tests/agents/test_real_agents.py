@@ -30,6 +30,14 @@ ECHO, TOOL = "echo", "echo_tool"
 every_transport = pytest.mark.parametrize("transport", ["stdio", "http"])
 
 
+@pytest.fixture
+def takes_stdio(installed: Installed) -> Installed:
+    """Return each agent that takes MCP servers over stdio."""
+    if "stdio" not in installed.agent.transports:
+        pytest.skip(f"{installed.agent.name} takes no MCP server over stdio")
+    return installed
+
+
 class EchoCalls:
     """Texts that the tool was called with, by stdio in a log, by HTTP in a list."""
 
@@ -139,12 +147,10 @@ async def test_a_refused_tool_of_an_mcp_server_is_not_called(
 
 
 async def test_the_mcp_server_of_an_agent_ends_with_it(
-    installed: Installed, tmp_path: Path
+    takes_stdio: Installed, tmp_path: Path
 ) -> None:
-    if "stdio" not in installed.agent.transports:
-        pytest.skip(f"{installed.agent.name} takes no MCP server over stdio")
-    async with run_with_echo(installed, tmp_path, "stdio") as (run, calls):
-        await run.prompt(echo_script(installed, "ping 9"))
+    async with run_with_echo(takes_stdio, tmp_path, "stdio") as (run, calls):
+        await run.prompt(echo_script(takes_stdio, "ping 9"))
 
     assert calls.pids
     with trio.fail_after(10):
@@ -159,10 +165,13 @@ async def test_several_tools_are_called_one_after_the_other(
     script = agent.script(ECHO, (TOOL, {"text": "one"}), (TOOL, {"text": "two"}))
     async with run_with_echo(installed, tmp_path, agent.transports[0]) as (run, calls):
         played = await run.prompt(script)
+        seen = (await run.prompt("say over")).results
 
     assert calls.texts == ["one", "two"]
     assert "the last result:" in played.text
-    assert "echo: two" in played.text
+    first, second = (text for text in seen if "echo: " in text)
+    assert "echo: one" in first
+    assert "echo: two" in second
 
 
 def yes_or_no(*, is_it: bool) -> str:

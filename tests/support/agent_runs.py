@@ -19,6 +19,7 @@ from supervisor import Decision, Session, Supervisor
 
 from .agent_installation import Installed
 from .refusing_proxy import RefusingProxy, open_refusing_proxy
+from .stand_in_model.conversation import Returned
 from .stand_in_model.server import Asked, StandInModel, open_stand_in_model
 
 RUN_SECONDS: Final = 180.0
@@ -35,10 +36,20 @@ class Played:
     error: str | None
     # The questions of the permission requests that the agent sent.
     questions: tuple[str, ...]
-    # The requests to the model.
+    # The requests to the model, those of the session's children too.
     asked: tuple[Asked, ...]
     # The warnings of the supervisor.
     warnings: tuple[str, ...]
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The results of tool calls that the model has seen, of all prompts, in their order."""
+        # Agents also ask for a title or for notes, with less of the conversation or more of it.
+        seen = (
+            tuple(item.text for item in one.conversation.items if isinstance(item, Returned))
+            for one in self.asked
+        )
+        return max(seen, key=len, default=())
 
     @property
     def tool_names(self) -> tuple[str, ...]:
