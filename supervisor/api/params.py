@@ -22,6 +22,7 @@ import attrs
 
 from supervisor.config import Settings
 from supervisor.core import validation
+from supervisor.core.agent_options import check_agent_options
 from supervisor.core.errors import ConfigError, SupervisorError, short_repr
 from supervisor.core.session_values import Decision
 from supervisor.decode import (
@@ -108,9 +109,11 @@ def _setting(name: str) -> Constraint:
     return Constraint(lambda value: Settings(**{name: value}))
 
 
+_LINES: Final = ("agent", "title", "role", "idempotency_key", "model", "effort")
+
 BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     **{field.name: _setting(field.name) for field in attrs.fields(Settings)},
-    **{name: _name(name) for name in ("agent", "title", "role", "idempotency_key")},
+    **{name: _name(name) for name in _LINES},
     "name": Constraint(validation.check_session_name, _SESSION_NAME),
     **{name: _non_blank(name) for name in ("reason", "at_turn")},
     **{name: _non_blank(name, only_here=True) for name in ("turn_id", "call_id")},
@@ -119,6 +122,7 @@ BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     "key": Constraint(validation.check_key),
     "tags": Constraint(validation.check_tags),
     "custom": Constraint(validation.check_custom),
+    "options": Constraint(check_agent_options),
     "permissions": Constraint(arguments.check_permissions),
     "attachments": Constraint(validation.check_attachments),
     "workspace": Constraint(arguments.check_workspace),

@@ -30,6 +30,7 @@ from .agent_events import (
     InputsExpired,
     LadderElapsed,
     NewsRead,
+    OptionRefused,
     PermissionAsked,
     ProgressMade,
     RequestTimedOut,
@@ -46,6 +47,7 @@ from .agent_events import (
     UsageReported,
     ZombieEnded,
 )
+from .agent_options import OptionChanges
 from .endings import Cause
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .limits import Limits
@@ -181,6 +183,8 @@ class DetailsChanged(RequestEvent, kw_only=True):
     custom: Mapping[str, str] | None = None
     limits: Limits | None = None
     name: str | None = None
+    options: OptionChanges | None = None
+    by: Source = "user"
 
 
 class RecordsSeen(RequestEvent, kw_only=True):
@@ -257,6 +261,7 @@ Event: TypeAlias = (
     | AgentAttached
     | AgentSessionNamed
     | AgentChoicesReported
+    | OptionRefused
     | AuthenticationRequested
     | StartFailed
     | AgentClosed

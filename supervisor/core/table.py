@@ -17,6 +17,7 @@ import attrs
 from . import agent_events
 from . import events as ev
 from .rules import (
+    agent_options,
     agents,
     attention,
     children,
@@ -208,6 +209,12 @@ ROWS: Final[tuple[Row, ...]] = (
         agents.record_choices,
     ),
     *_rows((SUSPENDED, STOPPING, STOPPED), agent_events.AgentChoicesReported, ignore),
+    *_rows(
+        _all_except(SUSPENDED, STOPPING, STOPPED),
+        agent_events.OptionRefused,
+        agent_options.warn_of_refused_option,
+    ),
+    *_rows((SUSPENDED, STOPPING, STOPPED), agent_events.OptionRefused, ignore),
     *_rows(
         _all_except(SUSPENDED, STOPPING, STOPPED),
         agent_events.AuthenticationRequested,

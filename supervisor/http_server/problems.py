@@ -30,6 +30,7 @@ STATUSES: Final[Mapping[type[SupervisorError], int]] = {
     # The arguments are invalid.
     errors.InvalidKey: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.InvalidDecision: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.InvalidOverride: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.ConfigError: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.ImportFailed: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.NotStorable: HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -170,7 +170,7 @@ async def resume(call: OperationCall) -> Info:
     "/v1/sessions/{id}/fork",
     body_params_of(Session.fork),
     status=201,
-    raises=(*_START_ERRORS, InputRefused),
+    raises=(*_START_ERRORS, InputRefused, ConfigError, NameTaken),
 )
 async def fork(call: OperationCall) -> Info:
     """Create a session with a copy of the history up to the end of a turn."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from supervisor.cli.text_format import format_duration
+from supervisor.core.agent_options import changes_text
 from supervisor.core.records import Body, Record
 
 from .blocks import Mood, NoteBlock
@@ -87,6 +88,14 @@ def _rule_changed(body: Body) -> Sentence:
     return "rule", (body.get("tool"), body.get("decision") or "removed"), "plain"
 
 
+def _options_changed(body: Body) -> Sentence | None:
+    wanted, current = changes_text(body.get("options")), changes_text(body.get("current"))
+    if wanted:
+        return "options", (wanted,), "plain"
+    # What the agent offers is shown on request.
+    return ("the agent changed its options", (current,), "plain") if current else None
+
+
 def _interrupted(body: Body) -> Sentence:
     scope, step, reason = body.get("scope"), body.get("step"), body.get("reason")
     if scope == "tool_call":
@@ -143,6 +152,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Body], Sentence | None]]] = {
     "session_archived": _archived,
     "agent_restarting": _restarting,
     "rule_changed": _rule_changed,
+    "options_changed": _options_changed,
     "interrupted": _interrupted,
     "quiet": _quiet,
     "stalled": _stalled,
