@@ -59,7 +59,7 @@ class Allowance:
 
 
 @attrs.frozen
-class Snapshot:
+class SessionSnapshot:
     """A session at one instant: its state, and its Info, whose `last_seq` is the last record."""
 
     state: SessionState
@@ -71,6 +71,7 @@ class Subtree:
 
     def __init__(self, parts: Parts, session_id: SessionId) -> None:
         self._parts = parts
+        self._services = parts.services
         self.id = session_id
 
     # Finding ------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class Subtree:
             return True
         # The tree does not have all stopped sessions. Read also if it has this one, see rule 1.
         try:
-            stored = await self._parts.services.store.read(session_id)
+            stored = await self._services.store.read(session_id)
         except NotStorable:  # a damaged row says nothing about its place
             return False
         return stored is not None and self._is_above(stored.row)
@@ -107,13 +108,13 @@ class Subtree:
         """Return the descendants that are stored, in order of creation."""
         return [one.state for one in await self.snapshots()]
 
-    async def snapshots(self) -> list[Snapshot]:
+    async def snapshots(self) -> list[SessionSnapshot]:
         """Return the stored descendants as of their last commits, in order of creation."""
         root = (await self._parts.registry.row(self.id)).lineage.root or self.id
-        found = self._parts.services.store.rows(matching=Filter(root=root))
+        found = self._services.store.rows(matching=Filter(root=root))
         async with aclosing(found) as rows:
             return [
-                Snapshot(one.row, self._parts.info(one.row, last_seq=one.last_seq))
+                SessionSnapshot(one.row, self._parts.info(one.row, last_seq=one.last_seq))
                 async for one in rows
                 if self._is_above(one.row)
             ]
@@ -143,7 +144,7 @@ class Subtree:
 
     # Reading ------------------------------------------------------------------------------
 
-    async def snapshot(self, session_id: SessionId) -> Snapshot:
+    async def snapshot(self, session_id: SessionId) -> SessionSnapshot:
         """Return the session as of now; raise SessionNotFound if it was deleted."""
         slot = self._parts.registry.find_slot(session_id)
         if slot is not None and slot.session is not None and slot.log is not None:
@@ -152,15 +153,15 @@ class Subtree:
         else:
             stored = await self._parts.registry.stored(session_id)
             state, last_seq = stored.row, stored.last_seq
-        return Snapshot(state, self._parts.info(state, last_seq=last_seq))
+        return SessionSnapshot(state, self._parts.info(state, last_seq=last_seq))
 
     async def records(self, session_id: SessionId, *, after: int, limit: int) -> Sequence[Record]:
         """Return records of a session that was found here, from number `after + 1` on."""
-        return await self._parts.services.store.records(session_id, after=after, limit=limit)
+        return await self._services.store.records(session_id, after=after, limit=limit)
 
     def allowance(self, state: SessionState) -> Allowance:
         """Return what may still be used, given the state of the session itself."""
-        tree, now = self._parts.admission.tree, self._parts.services.clock.loop_time()
+        tree, now = self._parts.admission.tree, self._services.clock.loop_time()
         node = tree.find(self.id) or tree.add(state)
         limits, path = node.effective_limits, list(node.path())
         counted = [(one, one.limits) for one in path if one.limits is not None]
