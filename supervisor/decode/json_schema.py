@@ -1,7 +1,8 @@
 """JSON schemas of annotations, which say what the strict decoder accepts.
 
 Rule 1: a class has one schema, in `by_name`; other schemas refer to it by its name.
-Rule 2: a field may carry more of its schema in its metadata: `SCHEMA_KEY`, and its description
+Rule 2: a field whose name is a word of Python ends in `_`, which its JSON name does not have.
+Rule 3: a field may carry more of its schema in its metadata: `SCHEMA_KEY`, and its description
         under `DESCRIPTION_KEY`.
 """
 
@@ -92,12 +93,14 @@ class Schemas:
     def _of_fields(self, kind: Any, *, is_partial: bool) -> Schema:  # noqa: ANN401 - an attrs class
         made = get_origin(kind) or kind
         fields = {field.name: field for field in attrs.fields(made)}
-        required = sorted(name for name, one in fields.items() if one.default is attrs.NOTHING)
+        required = sorted(
+            json_name(name) for name, one in fields.items() if one.default is attrs.NOTHING
+        )
         return {
             "type": "object",
             "description": (inspect.getdoc(made) or "").replace("\n", " "),
             "properties": {
-                name: self._of_field(made.__name__, fields[name], one)
+                json_name(name): self._of_field(made.__name__, fields[name], one)
                 for name, one in field_kinds(kind).items()
             },
             "additionalProperties": False,
@@ -123,8 +126,13 @@ def schema_of_object(kind: Any) -> Schema:  # noqa: ANN401 - an attrs class
     whole.pop("description")
     for field in attrs.fields(get_origin(kind) or kind):
         if isinstance(field.default, str | int | float):
-            whole["properties"][field.name]["default"] = field.default
+            whole["properties"][json_name(field.name)]["default"] = field.default
     return {**whole, "$defs": schemas.by_name} if schemas.by_name else whole
+
+
+def json_name(field: str) -> str:
+    """Return the name of a field in JSON."""
+    return field.removesuffix("_")
 
 
 def with_constraints(schema: Schema, more: Mapping[str, Any]) -> Schema:

@@ -159,6 +159,11 @@ class Subtree:
         """Return records of a session that was found here, from number `after + 1` on."""
         return await self._services.store.records(session_id, after=after, limit=limit)
 
+    async def find_record(self, session_id: SessionId, seq: int) -> Record | None:
+        """Return the record with this number, or None."""
+        found = await self._services.store.records(session_id, after=seq - 1, limit=1)
+        return found[0] if found and found[0].seq == seq else None
+
     def allowance(self, state: SessionState) -> Allowance:
         """Return what may still be used, given the state of the session itself."""
         tree, now = self._parts.admission.tree, self._services.clock.loop_time()

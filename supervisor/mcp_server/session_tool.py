@@ -6,6 +6,7 @@ A tool is one module in `tools/` with its classes of arguments and answer, a fun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -13,7 +14,13 @@ import attrs
 
 from supervisor.core.errors import ConfigError, PermissionDenied, short_repr
 from supervisor.core.ids import SessionId
-from supervisor.decode.json_schema import DESCRIPTION_KEY, SCHEMA_KEY, schema_of_object
+from supervisor.decode import DecodeError, InvalidField, decode
+from supervisor.decode.json_schema import (
+    DESCRIPTION_KEY,
+    SCHEMA_KEY,
+    json_name,
+    schema_of_object,
+)
 from supervisor.handles.subtree import Subtree
 from supervisor.handles.supervisor import Supervisor
 
@@ -79,6 +86,31 @@ class ToolContext:
                 "that is your own session", hint="name a session below yours; tree lists them"
             )
         return found
+
+
+def decode_arguments(kind: type, given: object) -> Any:  # noqa: ANN401 - a `kind`
+    """Return the arguments of a tool; raise DecodeError with the faults of all."""
+    names = {json_name(field.name): field.name for field in attrs.fields(kind)}
+    hidden = set(names.values()) - names.keys()  # names in Python are none in JSON
+    if not isinstance(given, dict) or not hidden:
+        return decode(kind, given)
+    wrong = sorted(hidden & given.keys())
+    if wrong:
+        hint = f"did you mean {json_name(wrong[0])}?"
+        raise DecodeError((InvalidField(f"$.{wrong[0]}", "unknown field", hint),))
+    try:
+        return decode(kind, {names.get(name, name): value for name, value in given.items()})
+    except DecodeError as error:
+        faults = [_with_json_names(fault, hidden) for fault in error.invalid_fields]
+        raise DecodeError(tuple(faults)) from None
+
+
+def _with_json_names(fault: InvalidField, hidden: set[str]) -> InvalidField:
+    """Return the fault with the names of fields as they are in JSON."""
+    texts = [fault.path, fault.detail, fault.hint]
+    for name in hidden:
+        texts = [re.sub(rf"\b{name}\b", json_name(name), text) for text in texts]
+    return InvalidField(texts[0], texts[1], texts[2], fault.code)
 
 
 # An answer of the class that the tool declares, and a short text.

@@ -17,7 +17,7 @@ from typing import Any, Final
 import trio
 
 from supervisor.core.errors import SessionNotFound, SupervisorError
-from supervisor.decode import DecodeError, decode
+from supervisor.decode import DecodeError
 from supervisor.handles.supervisor import Supervisor
 from supervisor.http_server.problems import problem_of_invalid_fields
 
@@ -29,7 +29,7 @@ from .error_answer import (
     internal_error_answer,
     invalid_arguments_answer,
 )
-from .session_tool import SessionTool, ToolContext, plain_answer
+from .session_tool import SessionTool, ToolContext, decode_arguments, plain_answer
 from .tool import ToolAnswer, ToolDescription
 from .tool_list import TOOLS
 
@@ -112,7 +112,7 @@ class SessionTools:
     ) -> ToolAnswer:
         """Carry the call out; return its answer, or the refusal."""
         try:
-            given: Any = decode(tool.arguments, arguments)
+            given: Any = decode_arguments(tool.arguments, arguments)
             answer, text = await self._run_bounded(tool, given, context)
         except DecodeError as fault:
             await trio.lowlevel.checkpoint()
