@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 
 from actors.testing import settle
 from supervisor import Session, Supervisor
@@ -116,3 +117,38 @@ async def test_an_agent_does_not_interrupt_itself(parent: CallingSession, run: A
     assert (await parent.refusal("interrupt", session=parent.id))["code"] == "permission_denied"
     await settle()
     assert not run.over.is_set()
+
+
+# stop --------------------------------------------------------------------------------------------
+
+
+async def test_a_child_is_stopped_and_its_place_is_free(
+    parent: CallingSession, child: Session, child_run: AgentRun
+) -> None:
+    answer = await parent.call("stop", session="tom")
+
+    assert (answer["is_stopped"], answer["badge"], answer["stop_reason"]) == (
+        True,
+        "stopped",
+        "user_cancelled",
+    )
+    assert (await parent.call("agents"))["left"]["children"] == 5
+    again = await parent.call("stop", session=child.id)
+    assert again["is_stopped"]
+
+
+async def test_a_stop_after_the_turn_waits_a_bounded_time(
+    parent: CallingSession, child: Session, child_run: AgentRun
+) -> None:
+    began = trio.current_time()
+
+    answer = await parent.call("stop", session="tom", when="after_turn")
+
+    assert (answer["is_stopped"], trio.current_time() - began) == (False, 45)
+    child_run.finish()
+    await child.wait_stopped()
+
+
+async def test_an_agent_does_not_stop_itself(parent: CallingSession, session: Session) -> None:
+    assert (await parent.refusal("stop", session=parent.id))["code"] == "permission_denied"
+    assert (await session.info()).badge == "running"
