@@ -44,16 +44,16 @@ class InterruptArguments:
 class InterruptAnswer:
     """The report of an interrupt: numbers of targets by what became of them."""
 
-    session: str
-    scope: str
-    matched: int
-    stopped: int
-    already_over: int
-    stale: int
+    session: str = described("the session that was named")
+    scope: str = described("what was to end")
+    matched: int = described("turns or calls in the scope")
+    stopped: int = described("that ended")
+    already_over: int = described("that had ended before")
+    stale: int = described("that belong to an earlier time")
     unreachable: int = described("could not be ended: interrupt the turn instead")
     unknown: int = described("the session never had such a turn or call")
     ladder_step: str | None = described("the hardest step: ask, close, terminate or kill", None)
-    seconds: float
+    seconds: float = described("how long it took")
     input: str | None = described("the id of the input made of replace_with", None)
 
 

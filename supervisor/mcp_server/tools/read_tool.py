@@ -48,9 +48,9 @@ class ReadArguments:
 class ReadAnswer:
     """The answer of `read`."""
 
-    session: str
-    what: str
-    text: str
+    session: str = described("the session that was read")
+    what: str = described("what was read")
+    text: str = described("the text, or this portion of it")
     next: str | None = described("there is more: give it as after", None)
     position: str | None = described(
         "give it as after, later, to get only what came since; of transcript and tools", None

@@ -31,8 +31,8 @@ class StopArguments:
 class StopAnswer:
     """The session after the order to stop."""
 
-    session: str
-    name: str | None = None
+    session: str = described("the session that was named")
+    name: str | None = described("its name", None)
     badge: str = described("its state in one word")
     is_stopped: bool = described("false: it stops when its turn has ended")
     stop_reason: str | None = described("why it stopped", None)

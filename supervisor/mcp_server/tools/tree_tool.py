@@ -53,7 +53,7 @@ class TreeRow:
 class TreeAnswer:
     """The sessions of a subtree: the top, then each before those below it."""
 
-    sessions: tuple[TreeRow, ...]
+    sessions: tuple[TreeRow, ...] = described("what each is for, its state and its usage")
     is_cut: bool | None = described("there are more: ask for a part of the tree", None)
 
 

@@ -45,9 +45,9 @@ class WaitLink:
 class WhyAnswer:
     """The chain of waits; its last link has to end first."""
 
-    session: str
+    session: str = described("where the chain begins")
     waits_for: str = described("at the end of the chain; cycle if they wait for each other")
-    chain: tuple[WaitLink, ...]
+    chain: tuple[WaitLink, ...] = described("each session with what it waits for")
     cycle: tuple[str, ...] = described("the sessions that wait for each other", ())
 
 
