@@ -58,7 +58,7 @@ async def test_random_calls_are_answered_or_refused(
     for _ in range(CALLS):
         name = chance.choice(list(schemas))
         below = [row.id for row in await tools._access.subtree(session.id).descendants()]
-        ids = [session.id, foreign.id, *below[-10:]]
+        ids: list[str] = [session.id, foreign.id, *below[-10:]]
         given = {
             key: random_value(one, chance, ids)
             for key, one in schemas[name]["properties"].items()
