@@ -37,7 +37,9 @@ from supervisor.http_server.connections import (
     Connections,
     open_connections,
 )
-from supervisor.http_server.gate import PEER_UID
+from supervisor.http_server.gate import AgentPolicy
+from supervisor.http_server.peer import PEER_UID
+from supervisor.http_server.unix_listener import keep_socket
 from supervisor.mcp_server.tool import Toolbox
 from supervisor.runtime import open as open_supervisor
 
@@ -45,7 +47,7 @@ from .descriptors import connection_limit, within_descriptors
 from .disk_room import open_when_room
 from .exit_watchdog import ExitWatchdog
 from .folders import make_folder
-from .listeners import Listeners, hold_socket_lock, keep_socket, open_listeners
+from .listeners import Listeners, hold_socket_lock, open_listeners
 from .logging_ import EventLog, SecretFilter
 from .metrics import DaemonMetrics
 from .process_note import note_start
@@ -127,11 +129,13 @@ class _Daemon:
     make_toolbox: MakeToolbox | None
     task_status: trio.TaskStatus[Supervisor]
     agent_catalog: AgentCatalog = attrs.field(init=False)
+    agent_policy: AgentPolicy = attrs.field(init=False)
     _introspection: Introspection | None = None
     _has_lock: bool = False
 
     def __attrs_post_init__(self) -> None:
         self.agent_catalog = AgentCatalog(self.configuration.agents, self.environ)
+        self.agent_policy = AgentPolicy(self._daemon.agents_may_use_api)
 
     @property
     def _daemon(self) -> DaemonSettings:
@@ -197,7 +201,7 @@ class _Daemon:
     async def _open_listeners(self, sup: Supervisor) -> None:
         """Accept connections until the daemon has drained."""
         # Entered before the nurseries, so that its errors are raised bare.
-        with open_listeners(self._daemon, self.secret_filter) as listeners:
+        with open_listeners(self._daemon, self.secret_filter, self.agent_policy) as listeners:
             wanted = self._daemon.max_connections
             most = connection_limit(
                 connections=wanted,
@@ -228,7 +232,14 @@ class _Daemon:
         await metrics.open()
         backups = BackupFolder(Path(self._daemon.state_folder) / _BACKUPS)
         await trio.to_thread.run_sync(backups.remove_unfinished)
-        reloader = Reloader(sup, self.configuration, self.load, self.environ, self.agent_catalog)
+        reloader = Reloader(
+            sup,
+            self.configuration,
+            self.load,
+            self.environ,
+            self.agent_catalog,
+            agent_policy=self.agent_policy,
+        )
         note_start(self._daemon)
         toolbox = None if self.make_toolbox is None else self.make_toolbox(sup)
         for listener in listeners:

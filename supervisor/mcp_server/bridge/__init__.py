@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:  # the module behind it, which takes no time to load
     import _signal as signal
 
-__all__ = ["SOCKET_VARIABLE", "TOKEN_VARIABLE", "ToolsAddress", "Bridge", "main"]
+__all__ = ["SOCKET_VARIABLE", "TOKEN_VARIABLE", "Bridge", "ToolsAddress", "main"]
 
 # Set for the bridge by `hand_over`.
 SOCKET_VARIABLE = "UNDERSTUDY_TOOLS_SOCKET"

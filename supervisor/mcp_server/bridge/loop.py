@@ -4,12 +4,12 @@ import os
 import select
 import time
 
-from .call import CALL_SECONDS, CHUNK_BYTES, ToolsAddress, BridgeCall, CallFailed
+from .call import CALL_SECONDS, CHUNK_BYTES, BridgeCall, CallFailed, ToolsAddress
 from .message import (
     INVALID_REQUEST,
     NOT_CONNECTED,
-    MalformedLine,
     ClientMessage,
+    MalformedLine,
     error_line,
     fields_of,
 )
