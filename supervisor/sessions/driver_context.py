@@ -144,6 +144,10 @@ class SessionDriverContext:
         return self._slot.id
 
     @property
+    def epoch(self) -> int:
+        return self._log.epoch
+
+    @property
     def workspace(self) -> str | None:
         return self._state().workspace
 

@@ -21,20 +21,21 @@ from supervisor.core import agent_events
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.errors import ConfigError, StoreDegraded
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
-from supervisor.core.limits import Ladder
 from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep
 from supervisor.core.text import describe_error
 from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import BlockedOn, DriverContext
-from supervisor.drivers.process.processes import AgentProcess, LaunchFailed, ProcessExit
+from supervisor.drivers.process.processes import AgentProcess, LaunchFailed
 from supervisor.drivers.process_state import process_blocked_on
 from supervisor.drivers.runtime import DriverRuntime, ReportedAgent
 
 from .acp_session import AcpSession
+from .agent_exit import close_agent, wait_exit
 from .agent_spec import AcpAgentSpec
 from .client import AcpClient
 from .handshake import Authenticator, Handshake, HandshakeFailed, HandshakeResult
+from .own_tools import OwnTools
 from .rpc_connection import RpcConnection
 from .turn_result import exit_failure, start_failure, with_stderr_tail
 
@@ -212,7 +213,11 @@ class AcpDriver:
                     launch, before_exec=self._record_process
                 ) as process:
                     self._process = process
-                    return await self._run_session(process, root, starting)
+                    tools = OwnTools(
+                        self._agent, self._context, runtime.agent_tools, process.identity
+                    )
+                    with tools:
+                        return await self._run_session(process, root, starting, tools)
         except (LaunchFailed, ConfigError) as error:
             return Failure("startup", str(error))
         except StoreDegraded as error:
@@ -235,7 +240,11 @@ class AcpDriver:
         return Failure("process_exit", problem)
 
     async def _run_session(
-        self, process: AgentProcess, root: WorkspaceRoot | None, starting: AsyncExitStack
+        self,
+        process: AgentProcess,
+        root: WorkspaceRoot | None,
+        starting: AsyncExitStack,
+        tools: OwnTools,
     ) -> Failure | None:
         failure: Failure | None
         async with trio.open_nursery() as nursery:
@@ -254,7 +263,14 @@ class AcpDriver:
             authenticator = Authenticator(
                 self._agent, self._context, connection, release_start_slot=starting.aclose
             )
-            handshake = Handshake(self._agent, self._context, connection, client, authenticator)
+            handshake = Handshake(
+                self._agent,
+                self._context,
+                connection,
+                client,
+                authenticator=authenticator,
+                own_tools=tools,
+            )
             nursery.start_soon(self._serve, connection, client)
             nursery.start_soon(self._watch_exit, process)
             try:
@@ -358,36 +374,3 @@ class AcpDriver:
 
     def _report_closed(self) -> None:
         self._context.report_eventually(agent_events.AgentClosed(**self._context.stamp()))
-
-
-async def close_agent(
-    process: AgentProcess, handshake: Handshake, session: AcpSession | None, ladder: Ladder
-) -> None:
-    """Close the agent by the ladder: ask, close its input, SIGTERM, SIGKILL."""
-    with trio.move_on_after(ladder.ask_seconds):
-        if session is not None:
-            await session.end_turn()
-        await handshake.close()
-    process.close_input()
-    if await _exits_within(process, ladder.close_seconds):
-        return
-    process.terminate()
-    if not await _exits_within(process, ladder.terminate_seconds):
-        process.kill()
-
-
-async def _exits_within(process: AgentProcess, seconds: float) -> bool:
-    with trio.move_on_after(seconds):
-        await process.wait()
-        return True
-    return False
-
-
-async def wait_exit(process: AgentProcess, *, seconds: float) -> ProcessExit | None:
-    """Return how the process exited; kill it and return None if it does not exit in time."""
-    with trio.move_on_after(seconds):
-        return await process.wait()
-    process.kill()
-    with trio.move_on_after(seconds):
-        await process.wait()
-    return None
