@@ -43,7 +43,7 @@ class FakeToolbox:
     calls: list[tuple[str, Mapping[str, Any], Caller]] = attrs.field(factory=list)
     news: trio.Event = attrs.field(factory=trio.Event)
     waiting: trio.Event = attrs.field(factory=trio.Event)
-    cancelled: int = 0
+    cancelled: trio.Event = attrs.field(factory=trio.Event)
 
     def tools_for(self, caller: Caller) -> tuple[ToolDescription, ...]:
         names = ["echo", "refuse", "wait", "break"] if caller.scope == "all" else ["echo"]
@@ -81,5 +81,5 @@ class FakeToolbox:
         try:
             await self.news.wait()
         except trio.Cancelled:
-            self.cancelled += 1
+            self.cancelled.set()
             raise
