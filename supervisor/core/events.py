@@ -189,6 +189,21 @@ class RecordsSeen(RequestEvent, kw_only=True):
     seq: int
 
 
+class ToolCalled(RequestEvent, kw_only=True):
+    """A call of one of our own tools is over; `outcome` is `ok` or the code of its error.
+
+    `caller` is the session of the agent that called, or the name of a person's credential; `target`
+    the session that the call named. `refused` counts earlier calls that were too fast.
+    """
+
+    caller: str
+    tool: str
+    outcome: str
+    target: SessionId | None
+    seconds: float
+    refused: int = 0
+
+
 class RequestAnswered(RequestEvent, kw_only=True):
     request: RequestId
     decision: Decision
@@ -250,6 +265,7 @@ Event: TypeAlias = (
     | MessageAppended
     | DetailsChanged
     | RecordsSeen
+    | ToolCalled
     | RequestAnswered
     | RuleRemoved
     | ChildAdmitted

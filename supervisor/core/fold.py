@@ -394,4 +394,5 @@ FOLDS: Final[Mapping[RecordKind, Callable[[SessionState, Body, Fact], Changes | 
     "warning": _no_change,
     "turn_ended": fold_turns.turn_ended,
     "seen": seen,
+    "mcp_call": _no_change,
 }

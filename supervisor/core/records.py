@@ -63,6 +63,7 @@ DecidedKind: TypeAlias = Literal[
     "agent_restarting",
     "turn_ended",
     "seen",
+    "mcp_call",
 ]
 
 StreamedKind: TypeAlias = Literal["agent_text", "thought", "tool_update", "plan", "warning"]
@@ -270,6 +271,14 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
     "permission_answered": _fields(request_id=TEXT, decision=TEXT, by=TEXT),
     "rule_changed": _fields(rule_id=TEXT, tool=TEXT, decision=TEXT_OR_NONE),
     "seen": _fields(seq=INTEGER),
+    "mcp_call": _fields(
+        caller=TEXT,
+        tool=TEXT,
+        outcome=TEXT,
+        target=TEXT_OR_NONE,
+        seconds=NUMBER,
+        optional={"refused": INTEGER},
+    ),
 }
 
 # The kinds whose field types are a complete check; most records are of these.

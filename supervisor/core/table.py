@@ -22,6 +22,7 @@ from .rules import (
     children,
     inputs,
     interrupts,
+    mcp_calls,
     permission_requests,
     refusals,
     restarts,
@@ -275,6 +276,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(STOPPING, ev.MessageAppended, refusals.refuse_unless_live),
     *_rows(Phase, ev.DetailsChanged, stopping.change_details),
     *_rows(Phase, ev.RecordsSeen, attention.mark_seen),
+    *_rows(Phase, ev.ToolCalled, mcp_calls.record_call),
     # A new incarnation: the open turn is lost, and nothing else
     _row(RUNNING, agent_events.Claimed, agents.claim, *_AFTER_A_TURN),
     _row(INTERRUPTING, agent_events.Claimed, agents.claim, *_AFTER_A_TURN),

@@ -41,6 +41,7 @@ from .session import Session
 from .shapes import Options
 from .specs import make_spec
 from .submission import make_idempotency
+from .tool_access import ToolAccess
 from .views import Introspection, make_retention_rules
 
 logger = logging.getLogger("supervisor")
@@ -296,6 +297,10 @@ class Supervisor(SessionQueries):
     def introspect(self) -> Introspection:
         """Return a view of the supervisor's internals, for metrics and health checks."""
         return Introspection(self._services, self._parts.registry, self._parts.admission)
+
+    def tool_access(self) -> ToolAccess:
+        """Return what the tools of agents and assistants need besides handles."""
+        return ToolAccess(self._parts)
 
     async def drain(self) -> None:
         """Refuse new work and return when all sessions are suspended or stopped.

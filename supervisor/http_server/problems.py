@@ -139,14 +139,18 @@ class ProblemDetails:
         return attrs.asdict(self, filter=lambda _, value: value is not None)
 
 
+def retry_seconds_of(error: SupervisorError) -> int | None:
+    """Return after how many seconds the same request may succeed; None if time does not help."""
+    if isinstance(error, SpawnRefused) and error.limit in _TRANSIENT_LIMITS:
+        return 1
+    return _RETRY_SECONDS.get(error.code)
+
+
 def problem_of(error: SupervisorError, *, status: int | None = None) -> ProblemDetails:
     """Return the problem document for an error; `status` replaces the status of the table."""
     code = error.code
     if status is None:
         status = REQUEST_STATUSES[code] if isinstance(error, RequestRefused) else _status(error)
-    retry_seconds = _RETRY_SECONDS.get(code)
-    if isinstance(error, SpawnRefused) and error.limit in _TRANSIENT_LIMITS:
-        retry_seconds = 1
     return ProblemDetails(
         type=f"urn:understudy:problem:{code}",
         title=_title(code),
@@ -159,7 +163,7 @@ def problem_of(error: SupervisorError, *, status: int | None = None) -> ProblemD
         allowed=getattr(error, "allowed", None),
         line=getattr(error, "line", None),
         candidates=getattr(error, "candidates", None),
-        retry_after_seconds=retry_seconds,
+        retry_after_seconds=retry_seconds_of(error),
     )
 
 

@@ -18,7 +18,7 @@ from tests.support.served_supervisor import KINDS, Kind, Session, Sup, opened
 
 PAIRS = [(supervisor.Supervisor, RemoteSupervisor), (supervisor.Session, RemoteSession)]
 # What another process cannot be given; and what the daemon does by itself.
-ONLY_EMBEDDED = {"hooks", "introspect", "reload"}
+ONLY_EMBEDDED = {"hooks", "introspect", "reload", "tool_access"}
 
 
 def names(kind: type) -> set[str]:

@@ -46,6 +46,7 @@ NO_BRAKES = {
     ev.DetailsChanged,
     ev.RuleRemoved,
     ev.RecordsSeen,
+    ev.ToolCalled,
     ev.ChildAdmitted,
     ev.ChildDeleted,
     # events without a waiting caller

@@ -264,6 +264,16 @@ class Chance:
         shown = [item.seq for item in session.attention]
         return {"seq": self.one_of(0, session.seen_seq, ended, ended + 1, *shown)}
 
+    def _ToolCalled(self, session: SessionState) -> dict[str, Any]:
+        return {
+            "caller": session.id,
+            "tool": self.one_of("spawn", "wait"),
+            "outcome": self.one_of("ok", "spawn_refused"),
+            "target": self.one_of(None, session.id),
+            "seconds": 0.5,
+            "refused": self.one_of(0, 3),
+        }
+
     def _request(self, session: SessionState) -> RequestId:
         there = [request.id for request in session.turn.requests] if session.turn else []
         return self.one_of(*there, *there, RequestId("req_gone"))

@@ -23,7 +23,7 @@ from tests.support.event_histories import history
 PAGE = Path(__file__).parents[2] / "docs/reference/records.md"
 ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 FIELD = re.compile(r"`(\w+)`(\??)")
-HISTORIES = 400
+HISTORIES = 600
 LENGTH = 100
 NOT_WRITTEN = {"warning"}
 

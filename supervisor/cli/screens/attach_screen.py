@@ -49,7 +49,9 @@ _SEEN_SECONDS: Final = 1.0
 _NEWS_SECONDS: Final = 4.0
 _MAX_PENDING_SHOWN: Final = 3
 # Records that change no state that the last line shows.
-_STATELESS_KINDS: Final = frozenset({"agent_text", "thought", "tool_update", "user_text", "seen"})
+_STATELESS_KINDS: Final = frozenset(
+    {"agent_text", "thought", "tool_update", "user_text", "seen", "mcp_call"}
+)
 
 
 class AttachScreen(Screen[None]):

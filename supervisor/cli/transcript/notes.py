@@ -120,6 +120,13 @@ def _warning(body: Body) -> Sentence:
     return "warning", (body.get("text"),), "notice"
 
 
+def _mcp_call(body: Body) -> Sentence | None:
+    # What a call did is shown by other records.
+    if body.get("outcome") == "ok":
+        return None
+    return "a call of a tool was refused", (body.get("tool"), body.get("outcome")), "plain"
+
+
 def _silence(body: Body) -> str:
     what = f" ({first_line(body.get('detail'))})" if body.get("detail") else ""
     seconds = _seconds_text(body.get("seconds"))
@@ -149,6 +156,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Body], Sentence | None]]] = {
     "progress_resumed": _progress_resumed,
     "spawn_refused": _spawn_refused,
     "warning": _warning,
+    "mcp_call": _mcp_call,
 }
 
 NOTE_KINDS: Final = ("input_settled", *_SENTENCES)

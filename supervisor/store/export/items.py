@@ -250,6 +250,13 @@ def _seen(_: str, body: Body) -> Sentence:
     return "A person has seen the records", (f"up to {body.get('seq')}",), "plain"
 
 
+def _mcp_call(_: str, body: Body) -> Sentence | None:
+    # What a call did is shown by other records.
+    if body.get("outcome") == "ok":
+        return None
+    return "A call of a tool was refused", (body.get("tool"), body.get("outcome")), "plain"
+
+
 def _unknown(kind: str, body: Body) -> Sentence:
     """Return the sentence for a warning or for a kind of a later version."""
     detail = json.dumps(dict(body), ensure_ascii=False, default=str) if body else None
@@ -279,4 +286,5 @@ _SENTENCES: Final[Mapping[str, Callable[[str, Body], Sentence | None]]] = {
     "child_ended": _child_ended,
     "spawn_refused": _spawn_refused,
     "seen": _seen,
+    "mcp_call": _mcp_call,
 }
