@@ -15,11 +15,11 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 import trio
@@ -40,8 +40,9 @@ from supervisor.http_server.connections import (
 from supervisor.http_server.gate import AgentPolicy
 from supervisor.http_server.peer import PEER_UID
 from supervisor.http_server.unix_listener import keep_socket
-from supervisor.mcp_server.tool import Toolbox
-from supervisor.runtime import open as open_supervisor
+from supervisor.mcp_server.gates import MCP_PATH, admit_agents
+from supervisor.mcp_server.service import ToolsService
+from supervisor.runtime import MakeToolbox, open_with_tools
 
 from .descriptors import connection_limit, within_descriptors
 from .disk_room import open_when_room
@@ -67,8 +68,6 @@ class ExitCode(enum.IntEnum):
 
 
 logger = logging.getLogger("supervisor.daemon")
-
-MakeToolbox: TypeAlias = Callable[[Supervisor], Toolbox]
 
 # Added to the time that turns have to end, before the process exits without tasks that do not end.
 _EXIT_GRACE_SECONDS: Final = 10.0
@@ -98,7 +97,7 @@ async def serve(
     """Serve until `signals` or a process signal request the exit; return the exit code.
 
     Errors are raised without exception groups. Process signals are handled only in the main thread.
-    `make_toolbox` makes the tools of `/mcp`, which is not served without it.
+    `make_toolbox` replaces the tools of `/mcp`.
     `task_status` is started when requests are answered. If the exit takes too long, the watchdog
     (by default one that calls `os._exit`) ends the process.
     """
@@ -169,19 +168,22 @@ class _Daemon:
             nursery.start_soon(self._cancel_on_fast_leave, scope)
             nursery.start_soon(self._limit_exit_before_start)
             async with AsyncExitStack() as held:
-                sup = await open_when_room(
+                opened = await open_when_room(
                     partial(self._open, held, agents), self.signals, Notifier(self.environ)
                 )
-                if sup is None:
+                if opened is None:
                     return
+                sup, tools = opened
                 self._introspection = sup.introspect()
                 self._introspection.shutdown.on_store_failed = self._limit_exit_without_store
                 try:
-                    await self._open_listeners(sup)
+                    await self._open_listeners(sup, tools)
                 finally:
                     self._limit_unrequested_exit()
 
-    async def _open(self, held: AsyncExitStack, agents: Iterable[AgentKind]) -> Supervisor:
+    async def _open(
+        self, held: AsyncExitStack, agents: Iterable[AgentKind]
+    ) -> tuple[Supervisor, ToolsService]:
         """Take the lock of the socket, unless an earlier attempt has, and open the store."""
         if not self._has_lock:
             socket = Path(self._daemon.socket)
@@ -190,15 +192,17 @@ class _Daemon:
             held.enter_context(hold_socket_lock(socket))
             self._has_lock = True
         return await held.enter_async_context(
-            open_supervisor(
+            open_with_tools(
                 self._daemon.database,
                 agents=agents,
                 agent_source=self.agent_catalog,
                 settings=within_descriptors(self.configuration.settings),
+                make_toolbox=self.make_toolbox,
+                tools_socket=Path(self._daemon.tools_socket),
             )
         )
 
-    async def _open_listeners(self, sup: Supervisor) -> None:
+    async def _open_listeners(self, sup: Supervisor, tools: ToolsService) -> None:
         """Accept connections until the daemon has drained."""
         # Entered before the nurseries, so that its errors are raised bare.
         with open_listeners(self._daemon, self.secret_filter, self.agent_policy) as listeners:
@@ -216,7 +220,7 @@ class _Daemon:
                 ) as connections,
                 trio.open_nursery() as nursery,
             ):
-                await self._serve_until_drained(sup, listeners, connections, nursery)
+                await self._serve_until_drained(sup, listeners, connections, nursery, tools=tools)
 
     async def _serve_until_drained(
         self,
@@ -224,6 +228,8 @@ class _Daemon:
         listeners: Listeners,
         connections: Connections,
         nursery: trio.Nursery,
+        *,
+        tools: ToolsService,
     ) -> None:
         notifier, drain_state = Notifier(self.environ), DrainState()
         metrics = DaemonMetrics(sup, connections, drain_state, self._daemon.database)
@@ -241,19 +247,22 @@ class _Daemon:
             agent_policy=self.agent_policy,
         )
         note_start(self._daemon)
-        toolbox = None if self.make_toolbox is None else self.make_toolbox(sup)
         for listener in listeners:
+            gate, authenticate = admit_agents(listener.gate, tools.hand_over)
             app = make_app(
                 sup,
-                gate=listener.gate,
+                gate=gate,
                 drain_state=drain_state,
                 metrics=metrics.metrics.render,
                 store_state=sup.introspect().store_state,
                 backup_folder=backups.path,
                 extra_operations=[reloader.operation()],
-                toolbox=toolbox,
+                toolbox=tools.toolbox,
+                authenticate_caller=authenticate,
             )
             await connections.listen(listener.socket, app)
+            if listener.path is None:
+                tools.hand_over.http_url = f"{listener.display_name}{MCP_PATH}"
             if listener.path is not None:
                 nursery.start_soon(keep_socket, listener.path, partial(connections.listen, app=app))
         drain_state.open()

@@ -8,17 +8,16 @@ from typing import ClassVar, Final
 import attrs
 from starlette.types import Scope
 
-from supervisor.http_server.gate import AgentPolicy, TcpGate, UnixGate
+from supervisor.http_server.gate import AgentPolicy, Gate, TcpGate, UnixGate
 from supervisor.http_server.peer import has_peer_credentials
 from supervisor.http_server.problems import RequestRefused
 
-from .caller import Caller
+from .caller import OWNER, Caller
+from .endpoint import Authenticate
 from .hand_over import ToolsHandOver
 from .tokens import bearer_token, looks_like_session_token
 
 MCP_PATH: Final = "/mcp"
-# Whoever passes the gate of the API: the user of this process, or a program that has the token.
-OWNER: Final = Caller(name="owner", scope="all")
 
 
 def _own_gate() -> UnixGate:
@@ -66,6 +65,17 @@ class SessionGate:
     def caller(self, scope: Scope) -> Caller:
         """Return the caller of a request that has passed; raise RequestRefused."""
         return self._hand_over.authenticate(scope) if _has_session_token(scope) else OWNER
+
+
+def admit_agents(gate: Gate, hand_over: ToolsHandOver) -> tuple[Gate, Authenticate]:
+    """Return the gate of a listener of the API, and who calls the tools there.
+
+    On a port these may be agents that got their tools over HTTP; the unix socket refuses agents.
+    """
+    if isinstance(gate, TcpGate):
+        admitting = SessionGate(gate, hand_over)
+        return admitting, admitting.caller
+    return gate, lambda _: OWNER
 
 
 def _has_session_token(scope: Scope) -> bool:

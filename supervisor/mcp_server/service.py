@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,30 +21,36 @@ if TYPE_CHECKING:
 class ToolsService:
     """Everything between a toolbox and the agents that call it.
 
-    `epoch_of` is as for `SessionTokens`, `socket_path` as for `ToolsSocket`.
+    `make_toolbox` is called when the first agent calls, or the API is served. `epoch_of` is as for
+    `SessionTokens`, `socket_path` as for `ToolsSocket`.
     """
 
     def __init__(
         self,
-        toolbox: Toolbox,
+        make_toolbox: Callable[[], Toolbox],
         *,
-        version: str,
         epoch_of: Callable[[SessionId], int | None],
         start_soon: StartSoon,
         socket_path: Path | None,
     ) -> None:
-        self.toolbox = toolbox
-        self._version = version
+        self._make_toolbox = make_toolbox
         self.socket = ToolsSocket(self._make_app, start_soon, socket_path)
         self.hand_over = ToolsHandOver(SessionTokens(epoch_of), self.socket)
 
+    @cached_property
+    def toolbox(self) -> Toolbox:
+        """The tools, of which there is one set for all callers."""
+        return self._make_toolbox()
+
     def _make_app(self) -> ASGIApp:
         """Return the app of the agents' socket."""
-        from supervisor.http_server.gate import Gated  # noqa: PLC0415 - slow to import
+        from importlib.metadata import version  # noqa: PLC0415 - slow to import
+
+        from supervisor.http_server.gate import Gated  # noqa: PLC0415 - as above
 
         from .endpoint import make_endpoint  # noqa: PLC0415 - as above
         from .gates import AgentsGate  # noqa: PLC0415 - as above
         from .server import McpServer  # noqa: PLC0415 - as above
 
-        server = McpServer(self.toolbox, self._version)
+        server = McpServer(self.toolbox, version("understudy"))
         return Gated(make_endpoint(server, self.hand_over.authenticate), AgentsGate())

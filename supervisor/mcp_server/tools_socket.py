@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 from trio.lowlevel import wait_readable
@@ -40,13 +40,8 @@ MAX_CONNECTIONS: Final = 1000
 _LIMITED: Final = "the number of calls of agents at once"
 
 
-class StartSoon(Protocol):
-    """Runs a function in a task of its own."""
-
-    def __call__(self, work: Callable[[], Awaitable[object]], *, name: str | None = None) -> None:
-        """Start the task."""
-
-
+# Runs a function in a task of its own.
+StartSoon: TypeAlias = Callable[[Callable[[], Awaitable[object]]], object]
 # Returns the app of the socket; called when the first agent connects.
 MakeApp: TypeAlias = "Callable[[], ASGIApp]"
 
@@ -68,7 +63,7 @@ class ToolsSocket:
         """Return the path of the socket, which is opened first; raise `ToolsUnavailable`."""
         if self._opened is None:
             self._opened = trio.Event()
-            self._start_soon(self._serve, name="the socket of agents")
+            self._start_soon(self._serve)
         await self._opened.wait()
         if self._path is None:
             raise ToolsUnavailable(self._problem)

@@ -62,11 +62,12 @@ async def test_the_port_serves_the_tools_to_those_who_have_the_token(
     assert len(toolbox.calls) == 1
 
 
-async def test_a_daemon_without_tools_has_no_such_path(home: Home) -> None:
+async def test_a_daemon_has_the_tools_of_sessions(home: Home) -> None:
     async with running(home), client_of(home) as client:
-        answer = await client.post("/mcp", json=call("echo"))
+        answer = await client.post("/mcp", json=request("tools/list", {}))
 
-    assert answer.status_code == 404
+    assert answer.status_code == 200
+    assert "tools" in answer.json()["result"]
 
 
 async def test_a_call_that_waits_is_answered_when_the_daemon_exits(
