@@ -31,8 +31,8 @@ from .handles.live_rows import LiveRows
 from .handles.parts import Parts
 from .handles.session import Session
 from .handles.supervisor import Supervisor
-from .mcp_server.service import ToolsService
 from .mcp_server.tool import Toolbox
+from .mcp_server.tools_service import ToolsService
 from .sessions.actor import SessionActor
 from .sessions.admission import Admission
 from .sessions.agents_cell import AgentSource

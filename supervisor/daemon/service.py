@@ -41,7 +41,7 @@ from supervisor.http_server.gate import AgentPolicy
 from supervisor.http_server.peer import PEER_UID
 from supervisor.http_server.unix_listener import keep_socket
 from supervisor.mcp_server.gates import MCP_PATH, admit_agents
-from supervisor.mcp_server.service import ToolsService
+from supervisor.mcp_server.tools_service import ToolsService
 from supervisor.runtime import MakeToolbox, open_with_tools
 
 from .descriptors import connection_limit, within_descriptors

@@ -34,30 +34,12 @@ from .log import Log
 from .output_budget import OutputShare
 from .services import Services
 from .slot import SessionSlot
-from .subscribers import NEWS_KINDS
+from .subscribers import NEWS_KINDS, news_from_record
 from .transcript import Transcript
 from .tree_access import TreeAccess
 from .writer_requests import ask_repeatedly
 
 logger = logging.getLogger("supervisor")
-
-
-def news_from_record(record: AnyRecord) -> News:
-    """Return the news in a child_started or child_ended record of a parent."""
-    body = record.body
-    ended = record.kind == "child_ended"
-    return News(
-        kind="child_ended" if ended else "child_started",
-        child=body["child"],
-        agent=body["agent"],
-        name=body["name"],
-        role=body["role"],
-        at=record.at,
-        outcome=body["outcome"] if ended else None,
-        text=body["text"],
-        reason=body["reason"] if ended else None,
-        detail=body["detail"] if ended else None,
-    )
 
 
 def _refuse_other_events(event: object) -> None:

@@ -18,7 +18,7 @@ from supervisor.core.ids import SessionId
 from supervisor.drivers.agent_tools import ToolsRequest, ToolsTransport, ToolsUnavailable
 from supervisor.drivers.process.contained import ContainedProcess, open_processes
 from supervisor.mcp_server import bridge
-from supervisor.mcp_server.service import ToolsService
+from supervisor.mcp_server.tools_service import ToolsService
 from tests.support.fake_toolbox import FakeToolbox
 from tests.support.mcp_messages import request
 from tests.support.process_programs import Lines, python, running
