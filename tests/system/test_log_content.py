@@ -50,7 +50,7 @@ SCRIPTS = [
     'update tool_call {"toolCallId": "canary-id", "title": "canary-title"}\nsay ok',
     'notify canary/method {"canary": 1}\nsay ok',
     'call canary/method {"canary": 1}\nsay ok',
-    'call fs/read_text_file {"path": "/canary", "sessionId": "canary"}\nsay ok',
+    'request fs/read_text_file {"path": "/canary", "sessionId": "canary"}\nsay ok',
     "terminal echo canary-command",
     "canary-script that is not valid",
 ]
