@@ -122,6 +122,7 @@ EXAMPLES: Final = {
     "status": ("understudy status", "understudy status --host build"),
     "logs": ("understudy logs", "understudy logs -n 20 -f"),
     "down": ("understudy down", "understudy down --now"),
+    "mcp": ("understudy mcp", "understudy mcp --host build"),
     "service": ("understudy service install", "understudy service status"),
     "hosts": (
         "understudy hosts add build anna@build.example",

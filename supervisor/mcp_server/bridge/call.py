@@ -14,6 +14,7 @@ else:  # the module behind it, which takes no time to load
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 # Longer than any tool waits.
 CALL_SECONDS = 3600.0
+CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 65536
 _HTTP_OK = 200
 _HTTP_NO_ANSWER = (202, 204)
@@ -31,6 +32,7 @@ class ToolsAddress:
         family = socket.AF_UNIX if isinstance(self.place, str) else socket.AF_INET
         made = socket.socket(family, socket.SOCK_STREAM)
         try:
+            made.settimeout(CONNECT_SECONDS)
             made.connect(self.place if isinstance(self.place, str) else ("127.0.0.1", self.place))
         except BaseException:
             made.close()
