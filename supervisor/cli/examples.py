@@ -134,7 +134,7 @@ EXAMPLES: Final = {
         "understudy config get daemon.socket",
         "understudy config check ./understudy.toml",
     ),
-    "doctor": ("understudy doctor", "understudy doctor --json"),
+    "doctor": ("understudy doctor", "understudy doctor --agents"),
     "completion": (
         "understudy completion fish > ~/.config/fish/completions/understudy.fish",
         'eval "$(understudy completion bash)"',
