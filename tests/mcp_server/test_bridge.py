@@ -109,7 +109,8 @@ def test_the_agreed_version_is_in_the_headers_of_later_requests(
 
     versions = [one.headers.get("mcp-protocol-version") for one in received]
     assert versions == [None, "2025-11-25", "2026-07-28"]
-    assert [one.headers.get("mcp-name") for one in received] == [None, "spawn", None]
+    names = [one.headers.get("mcp-name") for one in received]
+    assert names == [None, "spawn", "=?base64?YmFkCm5hbWU=?="]
 
 
 def test_a_waiting_call_delays_no_other(socket: Path, client: Client) -> None:

@@ -100,9 +100,23 @@ class ClientMessage:
         if isinstance(meta, dict) and _VERSION_FIELD in meta:
             version = meta[_VERSION_FIELD]
         said = [("mcp-protocol-version", version), ("mcp-method", self.method)]
-        if self.method == "tools/call":
-            said.append(("mcp-name", self.params.get("name")))
+        name = self.params.get("name")
+        if self.method == "tools/call" and isinstance(name, str):
+            said.append(("mcp-name", name if _is_plain(name) else _encoded(name)))
         return [(name, value) for name, value in said if _fits_header(value)]  # type: ignore[misc] # they are texts then
+
+
+def _is_plain(text: str) -> bool:
+    """Return True if the text stands for itself in a header."""
+    return _fits_header(text) and text == text.strip() and not text.startswith("=?")
+
+
+def _encoded(text: str) -> str:
+    """Return the form that the protocol has for other texts."""
+    import binascii  # noqa: PLC0415 - rarely needed
+
+    data = binascii.b2a_base64(text.encode(errors="replace"), newline=False).decode()
+    return f"=?base64?{data}?="
 
 
 def _fits_header(value: object) -> bool:
