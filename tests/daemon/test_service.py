@@ -230,7 +230,7 @@ async def test_the_process_exits_although_the_store_cannot_be_opened(
             await answers.wait()
         yield
 
-    monkeypatch.setattr(service, "open_supervisor", open_supervisor)
+    monkeypatch.setattr(service, "open_with_tools", open_supervisor)
     monkeypatch.setattr(service, "_WITHOUT_STORE_SECONDS", 0.05)
     ended: list[int] = []
     orders = DaemonSignals()
