@@ -234,8 +234,8 @@ class Harness:
 def _are_one(info: Info, listed: Info) -> bool:
     """Return True if both show one state; what changes without a record may differ.
 
-    The time of a running turn grows, until the duration that is stored with its end, and the wait for another session, for a process or for a slot
-    ends when something outside of the session happens.
+    The time of a running turn grows until its end is stored with a duration, and the wait for
+    another session, for a process or for a slot ends when something outside of the session happens.
     """
     spent = attrs.evolve(info.spent, wall_seconds=listed.spent.wall_seconds)
     same = attrs.evolve(info, spent=spent)
