@@ -30,12 +30,12 @@ from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.processes import AgentProcess, LaunchFailed, ProcessExit
 from supervisor.drivers.process_state import process_blocked_on
 from supervisor.drivers.runtime import DriverRuntime, ReportedAgent
+from supervisor.json_rpc.rpc_connection import RpcConnection
 
 from .acp_session import AcpSession
 from .agent_spec import AcpAgentSpec
 from .client import AcpClient
 from .handshake import Authenticator, Handshake, HandshakeFailed, HandshakeResult
-from .rpc_connection import RpcConnection
 from .turn_result import exit_failure, start_failure, with_stderr_tail
 
 logger = logging.getLogger("supervisor")
