@@ -66,6 +66,7 @@ ELSEWHERE = {
     "watch": "test_daemon",
     "attach": "test_attach_in_tmux",
     "serve": "test_daemon",
+    "acp": "test_editor_process",
     "reload": "test_daemon",
     "status": "test_daemon_life",
     "logs": "test_daemon_life",
