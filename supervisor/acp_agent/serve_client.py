@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -13,7 +13,6 @@ from supervisor.json_rpc.rpc_outbox import ConnectionLost
 from .acp_options import AcpOptions
 from .acp_server import AcpServer
 from .client_link import ClientLink
-from .standard_streams import StandardStreams
 
 # Prompts stay open while their turns run, and each queued prompt is one of them.
 _MAX_OPEN_REQUESTS: Final = 256
@@ -23,9 +22,20 @@ _LAST_ANSWERS_SECONDS: Final = 0.5
 _HANGUP_SECONDS: Final = 1.0
 
 
-async def serve_client(
-    sup: RemoteSupervisor, streams: StandardStreams, options: AcpOptions
-) -> None:
+class ClientStreams(Protocol):
+    """The bytes to and from the client; `StandardStreams` outside tests."""
+
+    async def receive(self) -> bytes:
+        """Return the next bytes; empty at the end."""
+
+    async def send(self, data: bytes) -> None:
+        """Write all bytes; raise `OSError` if nobody reads them."""
+
+    async def wait_hangup(self) -> None:
+        """Wait until the other end of the input is closed."""
+
+
+async def serve_client(sup: RemoteSupervisor, streams: ClientStreams, options: AcpOptions) -> None:
     """Serve until the input ends, or nobody reads the output any more; nothing is stopped."""
     try:
         async with trio.open_nursery() as nursery:
@@ -48,7 +58,7 @@ class _Leaver:
     connection: RpcConnection
     server: AcpServer
 
-    def __init__(self, streams: StandardStreams, scope: trio.CancelScope) -> None:
+    def __init__(self, streams: ClientStreams, scope: trio.CancelScope) -> None:
         self._streams = streams
         self._scope = scope
 

@@ -9,7 +9,7 @@ Rule 2: a cancel interrupts the turn that ran when it was handled, by its id, an
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, TypeAlias
@@ -18,6 +18,7 @@ import trio
 
 from supervisor.client import RemoteSession
 from supervisor.core.errors import NotRunning, SupervisorError
+from supervisor.core.ids import InputId, TurnId
 from supervisor.core.log_content import error_content
 from supervisor.core.scopes import TurnScope
 from supervisor.core.session_values import WhenBusy
@@ -32,6 +33,7 @@ logger = logging.getLogger("supervisor")
 
 # What may wait for one session.
 MAX_JOBS: Final = 256
+_REASON: Final = "the client cancelled the turn"
 
 _Job: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -128,26 +130,35 @@ class SessionJobs:
             sending.set()
 
     async def _cancel(self) -> None:
-        for input_id in self._prompts.unstarted():
-            with suppress(SupervisorError):  # it has begun a turn, which is interrupted
-                await self._handle.cancel_input(input_id)
+        waiting = self._prompts.unstarted()
+        left = [one for one in waiting if not await self._cancel_queued(one)]
         turn = (await self._handle.info()).turn_id
-        if turn is not None:
-            # Not awaited: a prompt that follows is queued while the turn ends.
-            self._nursery.start_soon(self._interrupt, TurnScope(turn))
+        # Not awaited: a prompt that follows is queued while the turn ends.
+        self._nursery.start_soon(self._interrupt, turn, left)
 
     async def _cancel_prompt(self, waiting: WaitingPrompt) -> None:
-        if waiting.input_id is None or waiting.has_ended:
+        input_id = waiting.input_id
+        if input_id is None or waiting.has_ended or await self._cancel_queued(input_id):
             return
-        with suppress(SupervisorError):
-            await self._handle.cancel_input(waiting.input_id)
-            return
-        state = await self._handle.input(waiting.input_id)
-        if state.turn_id is not None and state.result is None:
-            self._nursery.start_soon(self._interrupt, TurnScope(state.turn_id))
+        self._nursery.start_soon(self._interrupt, None, [input_id])
 
-    async def _interrupt(self, scope: TurnScope) -> None:
+    async def _cancel_queued(self, input_id: InputId) -> bool:
+        """Cancel an input; return False if it has begun a turn, or was offered to one."""
         try:
-            await self._handle.interrupt(scope, reason="the client cancelled the turn")
+            await self._handle.cancel_input(input_id)
+        except SupervisorError:
+            return False
+        return True
+
+    async def _interrupt(self, turn: TurnId | None, inputs: Sequence[InputId]) -> None:
+        """Interrupt a turn; then cancel inputs that it did not take, or the turns they began."""
+        try:
+            if turn is not None:
+                await self._handle.interrupt(TurnScope(turn), reason=_REASON)
+            for input_id in inputs:
+                if not await self._cancel_queued(input_id):
+                    state = await self._handle.input(input_id)
+                    if state.turn_id is not None and state.result is None:
+                        await self._handle.interrupt(TurnScope(state.turn_id), reason=_REASON)
         except SupervisorError as error:
             logger.warning("a turn was not interrupted: %s", error_content(error))
