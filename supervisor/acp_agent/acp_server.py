@@ -193,8 +193,8 @@ class AcpServer:
         client_id = _session_id(params)
         with suppress(SessionNotFound):
             handle = await self._book.find(client_id)
-            self._book.detach(client_id)
             await self._sup.delete(handle.id)
+            self._book.detach(client_id)
         return {}
 
     # Turns --------------------------------------------------------------------------------

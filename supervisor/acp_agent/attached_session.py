@@ -183,8 +183,10 @@ class AttachedSession:
         found = notice_of(record) if self._link.offers.notices else None
         if found is not None:
             await self._send([found])
-        if record.kind == "permission_asked" and self._shows():
-            self.ask(request_of(record))
+        if record.kind == "permission_asked":
+            # What the mode, a rule or a hook decides is recorded too.
+            if record.body["asks"] == "person" and self._shows():
+                self.ask(request_of(record))
         elif record.kind == "permission_answered":
             request_id = RequestId(record.body["request_id"])
             if self._questions.close(request_id):

@@ -40,7 +40,7 @@ def permission_params(
 
 
 def request_of(record: Record) -> PermissionRequest:
-    """Return the request of a `permission_asked` record."""
+    """Return the request of a `permission_asked` record; the inbox knows more of it."""
     body = record.body
     assert record.turn_id is not None, "only a turn asks"
     return PermissionRequest(
@@ -52,7 +52,6 @@ def request_of(record: Record) -> PermissionRequest:
         input=body["input"],
         options=tuple(body["options"]),
         asked_at=record.at,
-        asks=body["asks"],
     )
 
 

@@ -86,7 +86,9 @@ class Questions:
         request = question.request
         try:
             with self._asked[request.id]:
-                if await self._show(question):
+                pending = await self._show(question)
+                if pending is not None:
+                    question = attrs.evolve(question, request=pending)
                     await self._decide(question, await self._answer_of(question))
         except (ConnectionLost, SupervisorError):
             return  # it stays in the inbox
@@ -95,18 +97,15 @@ class Questions:
         finally:
             del self._asked[request.id]
 
-    async def _show(self, question: Question) -> bool:
-        """Show the card of a request; return False if the request is not pending any more.
-
-        Many are answered in the moment in which they are made, by the mode or by a rule.
-        """
+    async def _show(self, question: Question) -> PermissionRequest | None:
+        """Show the card of a request, and return it; None if it is not pending any more."""
+        request_id = question.request.id
         pending = await self._sup.permissions()
-        if all(one.id != question.request.id for one in pending):
-            return False
-        if question.card is not None:
-            self._carded[question.request.id] = question.session_id
+        request = next((one for one in pending if one.id == request_id), None)
+        if request is not None and question.card is not None:
+            self._carded[request_id] = question.session_id
             await self._link.update(question.session_id, question.card)
-        return True
+        return request
 
     async def _answer_of(self, question: Question) -> ClientAnswer:
         request, session_id = question.request, question.session_id

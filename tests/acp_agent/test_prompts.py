@@ -6,7 +6,7 @@ import pytest
 import trio
 
 import supervisor
-from tests.support.acp_editor import Editor, Refused, accepted, editing
+from tests.support.acp_editor import Editor, Refused, accepted, editing, opened_supervisor
 
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
@@ -29,7 +29,7 @@ async def test_a_text_that_is_only_returned_is_told() -> None:
     async def quiet(turn: supervisor.Turn) -> str:
         return f"returned {turn.text}"
 
-    async with supervisor.open(agents=[quiet]) as sup, editing(sup, agent="quiet") as editor:
+    async with opened_supervisor(agents=[quiet]) as sup, editing(sup, agent="quiet") as editor:
         await editor.start()
         await editor.prompt(await editor.new(), "this")
 
@@ -145,7 +145,7 @@ async def test_blocks_become_text_and_attachments(sup: supervisor.Supervisor) ->
     async def mine(turn: supervisor.Turn) -> None:
         received.append(turn)
 
-    async with supervisor.open(agents=[mine]) as own, editing(own, agent="mine") as editor:
+    async with opened_supervisor(agents=[mine]) as own, editing(own, agent="mine") as editor:
         await editor.start()
         session = await editor.new()
         await editor.call(
@@ -291,7 +291,7 @@ async def test_steering_is_injected() -> None:
             await trio.sleep(0.01)
             heard.extend(turn.steering())
 
-    async with supervisor.open(agents=[steered]) as sup, editing(sup, agent="steered") as editor:
+    async with opened_supervisor(agents=[steered]) as sup, editing(sup, agent="steered") as editor:
         await editor.start()
         session = await editor.new()
         request = await editor.begin(session, "begin")

@@ -20,7 +20,7 @@ from supervisor.acp_agent.serve_client import serve_client
 from supervisor.json_rpc.lines import LineSplitter
 from tests.support.acp_schema import Conversation
 
-TEST_SECONDS: Final = 30
+TEST_SECONDS: Final = 20
 LEAVING_SECONDS: Final = 5
 # In the newest schema only, which no release of the official SDK for Python has.
 NEWER: Final = frozenset({"notice"})
@@ -252,16 +252,21 @@ async def editing(
 @asynccontextmanager
 async def opened_supervisor(**options: Any) -> AsyncIterator[supervisor.Supervisor]:  # noqa: ANN401
     """Open a supervisor in memory."""
-    settings = supervisor.Settings(exit_seconds=0.2, ladder=supervisor.Ladder(ask_seconds=0.5))
+    quick = supervisor.Settings(exit_seconds=0.2, ladder=supervisor.Ladder(ask_seconds=0.5))
     with trio.fail_after(TEST_SECONDS):
-        async with supervisor.open(settings=settings, **options) as sup:
+        async with supervisor.open(**{"settings": quick, **options}) as sup:
             yield sup
+
+
+async def recorded(session: supervisor.Session, kind: str, count: int = 1) -> None:
+    """Wait until a session has that many records of a kind."""
+    async with session.watch() as feed:
+        async for item in feed:
+            count -= isinstance(item, supervisor.Record) and item.kind == kind
+            if not count:
+                return
 
 
 async def accepted(session: supervisor.Session, count: int) -> None:
     """Wait until a session has accepted that many inputs."""
-    async with session.watch() as feed:
-        async for item in feed:
-            count -= isinstance(item, supervisor.Record) and item.kind == "input_accepted"
-            if not count:
-                return
+    await recorded(session, "input_accepted", count)
