@@ -52,7 +52,7 @@ def _restarting(body: Mapping[str, Any]) -> Update:
 
 
 def _stopped(body: Mapping[str, Any]) -> Update | None:
-    reason, detail = body.get("reason"), as_text(body.get("detail"))
+    reason, detail = as_text(body.get("reason")), as_text(body.get("detail"))
     if reason in BUDGET_REASONS:
         return notice("warning", "A budget is spent: the session has stopped", detail)
     if reason in FAILED_REASONS:

@@ -40,7 +40,7 @@ def parse_prompt(params: Mapping[str, Any]) -> PromptInput:
     attachments: list[Mapping[str, Any]] = []
     for number, item in enumerate(blocks):
         block = as_mapping(item)
-        kind = block.get("type")
+        kind = as_text(block.get("type"))
         if kind not in _KINDS:
             raise RpcError(INVALID_PARAMS, f"prompt[{number}] has an unknown type")
         if kind == "text":

@@ -88,10 +88,10 @@ def _described(stored: Mapping[str, Any]) -> dict[str, Any]:
     title = one_line(stored.get("title"))
     if title:
         found["title"] = title
-    if stored.get("kind") in TOOL_KINDS:
-        found["kind"] = stored["kind"]
-    if stored.get("status") in _STATUSES:
-        found["status"] = stored["status"]
+    for name, known in (("kind", TOOL_KINDS), ("status", _STATUSES)):
+        word = as_text(stored.get(name))
+        if word in known:
+            found[name] = word
     locations = [_location(one) for one in as_list(stored.get("locations"))]
     if any(locations):
         found["locations"] = [one for one in locations if one]

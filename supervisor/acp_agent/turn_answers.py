@@ -16,6 +16,7 @@ from supervisor.core.errors import (
     SupervisorError,
 )
 from supervisor.core.redaction import redact
+from supervisor.drivers.acp.content import as_text
 from supervisor.json_rpc.rpc_messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -74,7 +75,7 @@ def answer_to_prompt(
     """
     outcome = body.get("outcome")
     if outcome == "completed":
-        reason = body.get("stop_reason")
+        reason = as_text(body.get("stop_reason"))
         return {"stopReason": reason if reason in STOP_REASONS else "end_turn"}
     if outcome == "interrupted":
         return _interrupted(body, stopping)

@@ -97,6 +97,8 @@ async def test_unknown_notifications_are_ignored(editor: Editor) -> None:
         ("session/prompt", {"sessionId": "s_1", "prompt": []}),
         ("session/prompt", {"sessionId": "s_1", "prompt": [{"type": "text"}]}),
         ("session/prompt", {"sessionId": "s_1", "prompt": [{"type": "hologram"}]}),
+        ("session/prompt", {"sessionId": "s_1", "prompt": [{"type": []}]}),
+        ("session/prompt", {"sessionId": "s_1", "prompt": ["text"]}),
         ("session/prompt", {"prompt": [{"type": "text", "text": "hello"}]}),
         ("session/close", {}),
         ("session/delete", {"sessionId": 7}),

@@ -153,6 +153,7 @@ def test_an_error_has_the_hint(home: Home) -> None:
             await connection.load_session(cwd="/", session_id="s_nobody", mcp_servers=[])
 
         assert refused.value.code == -32002
-        assert refused.value.data["hint"]
+        data: Any = refused.value.data
+        assert data["hint"]
 
     run(home, work)
