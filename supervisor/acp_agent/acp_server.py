@@ -302,7 +302,7 @@ class AcpServer:
         info: Info = await (await self._book.find(client_id)).info()
         is_active = info.phase not in (Phase.STOPPED, Phase.SUSPENDED)
         return {
-            "status": "active" if is_active else "inactive",
+            "status": "open" if is_active else "saved",
             "_meta": {
                 "understudy": {"badge": info.badge, "lastActiveAt": iso_time(info.last_active_at)}
             },

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
@@ -41,7 +40,7 @@ def initialize_result(version: str, *, unstable: bool) -> dict[str, Any]:
     """
     session: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
     if unstable:
-        session["fork"] = {}
+        session |= {"fork": {}, "archive": {}, "status": {}, "title": {}}
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "agentInfo": {"name": "understudy", "title": "Understudy", "version": version},
@@ -52,13 +51,5 @@ def initialize_result(version: str, *, unstable: bool) -> dict[str, Any]:
             "sessionCapabilities": session,
         },
         "authMethods": [],
-        "_meta": {"steering": {"supported": True}, **_unstable_meta(unstable=unstable)},
+        "_meta": {"steering": {"supported": True}},
     }
-
-
-def _unstable_meta(*, unstable: bool) -> Mapping[str, Any]:
-    """Return the unstable methods, which have no place in the stable schema."""
-    if not unstable:
-        return {}
-    methods = ("session/archive", "session/unarchive", "session/set_title", "session/status")
-    return {"understudy": {"unstable": list(methods)}}

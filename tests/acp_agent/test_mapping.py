@@ -253,7 +253,7 @@ def test_a_client_offers_nothing_by_default(params: object) -> None:
 
 
 def test_offers_are_read() -> None:
-    offered = {"session": {"notices": {}}, "elicitation": {"form": {}}}
+    offered: dict[str, Any] = {"session": {"notices": {}}, "elicitation": {"form": {}}}
 
     assert ClientOffers.parse({"clientCapabilities": offered}) == ClientOffers(
         notices=True, forms=True

@@ -395,12 +395,12 @@ async def test_unstable_methods(sup: supervisor.Supervisor) -> None:
         await editor.prompt(fork["sessionId"], "say fork")
         assert editor.text(session_id=fork["sessionId"]) == "fork"
         status = await editor.call("session/status", sessionId=session)
-        assert status["status"] == "active"
+        assert status["status"] == "open"
         assert await editor.call("session/archive", sessionId=session) == {}
         assert [row["sessionId"] for row in await listed(editor)] == [fork["sessionId"]]
         assert await editor.call("session/unarchive", sessionId=session) == {}
         status = await editor.call("session/status", sessionId=session)
-        assert status["status"] == "inactive"
+        assert status["status"] == "saved"
 
 
 async def test_servers_of_the_editor_are_not_used_and_it_is_told(

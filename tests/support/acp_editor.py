@@ -27,6 +27,7 @@ NEWER: Final = frozenset({"notice"})
 NEWER_METHODS: Final = frozenset(
     {"session/set_title", "session/archive", "session/unarchive", "session/status"}
 )
+NEWER_CAPABILITIES: Final = ("archive", "status", "title")
 
 Answer = dict[str, Any]
 
@@ -204,6 +205,8 @@ class Editor:
             return
         if "method" not in message:
             asked = self._talk._open.get(("client", message["id"]), "")
+            if asked == "initialize" and "result" in message:
+                message = _without_newer_capabilities(message)
             if asked in NEWER_METHODS:
                 self._talk._open.pop(("client", message["id"]), None)
                 return
@@ -229,6 +232,14 @@ class Editor:
         """Send a prompt and return the id of the request."""
         blocks = [{"type": "text", "text": text}]
         return await self.ask("session/prompt", sessionId=session_id, prompt=blocks)
+
+
+def _without_newer_capabilities(message: Answer) -> Answer:
+    checked: Answer = orjson.loads(orjson.dumps(message))
+    sessions = checked["result"]["agentCapabilities"]["sessionCapabilities"]
+    for name in NEWER_CAPABILITIES:
+        sessions.pop(name, None)
+    return checked
 
 
 @asynccontextmanager
