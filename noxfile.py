@@ -73,10 +73,29 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def agents(session: nox.Session) -> None:
+    """Run real agents, installed from their registries, with a stand-in model on loopback.
+
+    `nox -s agents -- -k gemini` runs one. An agent that cannot be installed is skipped.
+    """
+    install(session, "test")
+    session.run("pytest", "-m", "agents", "-rs", "tests/agents", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure the figures, side by side with peers that this session installs."""
     install(session, "bench")
     session.run("python", "-m", "tests.bench", *session.posargs)
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Run the conformance suite of the Model Context Protocol against our server, with npx."""
+    if shutil.which("npx") is None:
+        session.skip("npx is not installed; it comes with node")
+    install(session, "test")
+    session.run("python", "-m", "tests.conformance")
 
 
 @nox.session

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .client.watch import RemoteSessionFeed
     from .config import Settings
     from .core.agent_list import ListedAgent, ListedCapabilities
+    from .core.agent_options import AgentOption
     from .core.creation import Message
     from .core.errors import (
         AgentStartFailed,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         InputTooLarge,
         InvalidDecision,
         InvalidKey,
+        InvalidOverride,
         KeyTaken,
         NameTaken,
         NotRunning,
@@ -132,6 +134,7 @@ _MODULES: Final = {
     "client.supervisor": ("RemoteSupervisor",),
     "config": ("Settings",),
     "core.agent_list": ("ListedAgent", "ListedCapabilities"),
+    "core.agent_options": ("AgentOption",),
     "core.creation": ("Message",),
     "core.errors": (
         "AgentStartFailed",
@@ -146,6 +149,7 @@ _MODULES: Final = {
         "InputTooLarge",
         "InvalidDecision",
         "InvalidKey",
+        "InvalidOverride",
         "KeyTaken",
         "NameTaken",
         "NotRunning",
@@ -222,6 +226,7 @@ _MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name
 __all__ = [
     "AcpAgent",
     "AgentKind",
+    "AgentOption",
     "AgentStartFailed",
     "AgentUnknown",
     "AmbiguousId",
@@ -260,6 +265,7 @@ __all__ = [
     "InterruptReport",
     "InvalidDecision",
     "InvalidKey",
+    "InvalidOverride",
     "Item",
     "KeyTaken",
     "Ladder",

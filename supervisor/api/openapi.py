@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from types import NoneType
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final
 
-import attrs
 import orjson
 
-from supervisor.decode import (
-    Partial,
-    alternatives,
-    field_kinds,
-    is_collection,
-    is_mapping,
-    is_str_enum,
-    plain_kind,
-)
+from supervisor.decode.json_schema import Schema, Schemas, with_constraints
 from supervisor.http_server.problems import MEDIA_TYPE, REQUEST_STATUSES, STATUSES, ProblemDetails
 
 from .descriptions import description_of, description_of_field
@@ -29,44 +19,12 @@ from .examples import example_of, example_text
 from .operation import ID_PATTERN, PATH_PATTERNS, DeferredResponse, Operation
 from .params import Param, Params
 
-Schema = dict[str, Any]
 
-_LARGEST: Final = 2**63 - 1
-
-_SCALARS: Final[Mapping[object, Schema]] = {
-    Any: {},
-    object: {},
-    str: {"type": "string"},
-    int: {"type": "integer", "minimum": -_LARGEST - 1, "maximum": _LARGEST},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-    NoneType: {"type": "null"},
-}
-
-
-class Schemas:
-    """JSON schemas of annotations. A class has one schema, referred to by its name."""
+class ApiSchemas(Schemas):
+    """The schemas of the classes of the API, and of the arguments of its operations."""
 
     def __init__(self) -> None:
-        self.by_name: dict[str, Schema] = {}
-        self._kinds: dict[str, object] = {}
-
-    def of(self, kind: Any) -> Schema:  # noqa: ANN401 - any annotation
-        """Return the schema of an annotation."""
-        kind = plain_kind(kind)
-        if kind in _SCALARS:
-            return dict(_SCALARS[kind])
-        arguments = get_args(kind)
-        if len(alternatives(kind)) > 1:
-            return {"anyOf": [self.of(one) for one in arguments]}
-        if get_origin(kind) is Literal or is_str_enum(kind):
-            return {"type": "string", "enum": [str(word) for word in arguments or kind]}
-        if is_collection(kind):
-            unique = {"uniqueItems": True} if get_origin(kind) is frozenset else {}
-            return {"type": "array", "items": self.of(arguments[0]), **unique}
-        if is_mapping(kind):
-            return {"type": "object", "additionalProperties": self.of(arguments[1])}
-        return self._of_class(kind)
+        super().__init__(refer_to="#/components/schemas/", describe=description_of_field)
 
     def of_params(self, params: Params) -> Schema:
         """Return the schema of a body."""
@@ -82,51 +40,10 @@ class Schemas:
         """Return the schema of one argument, with its default and its description."""
         schema = self.of(field.kind)
         if field.constraint is not None and field.constraint.schema:
-            schema = _with_constraints(schema, field.constraint.schema)
+            schema = with_constraints(schema, field.constraint.schema)
         if not field.is_required and field.default is not None:
             schema = {**schema, "default": _json_default(field.default)}
         return {**schema, "description": description_of(field.name)}
-
-    def _of_class(self, kind: Any) -> Schema:  # noqa: ANN401 - an attrs class, or a Partial of one
-        is_partial = get_origin(kind) is Partial
-        whole = get_args(kind)[0] if is_partial else kind
-        name = _schema_name(whole, "Some" if is_partial else "")
-        if self._kinds.setdefault(name, kind) != kind:
-            raise TypeError(f"two classes are called {name}")
-        if name not in self.by_name:
-            self.by_name[name] = {}  # ends the recursion of a class that contains itself
-            made = get_origin(whole) or whole
-            required = sorted(
-                field.name for field in attrs.fields(made) if field.default is attrs.NOTHING
-            )
-            self.by_name[name] = {
-                "type": "object",
-                "description": (inspect.getdoc(made) or "").replace("\n", " "),
-                "properties": {
-                    field: {
-                        **self.of(one),
-                        "description": description_of_field(made.__name__, field),
-                    }
-                    for field, one in field_kinds(whole).items()
-                },
-                "additionalProperties": False,
-                **({"required": required} if required and not is_partial else {}),
-            }
-        return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _schema_name(kind: Any, prefix: str) -> str:  # noqa: ANN401 - an attrs class
-    """Return a name such as `Info`, or `PageOfInfo` for a generic class."""
-    own = (get_origin(kind) or kind).__name__
-    return "Of".join([prefix + own, *(one.__name__ for one in get_args(kind))])
-
-
-def _with_constraints(schema: Schema, more: Mapping[str, Any]) -> Schema:
-    """Return the schema with the constraints added; for a union, to its first alternative."""
-    if "anyOf" not in schema:
-        return {**schema, **more}
-    first, *others = schema["anyOf"]
-    return {"anyOf": [{**first, **more}, *others]}
 
 
 def _json_default(default: object) -> object:
@@ -158,7 +75,7 @@ _HEADERS: Final[Mapping[str, str]] = {
 
 def openapi_document(operations: Iterable[Operation], *, version: str) -> bytes:
     """Return the OpenAPI 3.1 document as JSON."""
-    schemas = Schemas()
+    schemas = ApiSchemas()
     paths: dict[str, Schema] = {}
     for operation in operations:
         described = _OperationDocument(operation, schemas).build()
@@ -223,7 +140,7 @@ _DESCRIPTION: Final = (
 class _OperationDocument:
     """Builder of the entry of one operation."""
 
-    def __init__(self, operation: Operation, schemas: Schemas) -> None:
+    def __init__(self, operation: Operation, schemas: ApiSchemas) -> None:
         self._operation = operation
         self._schemas = schemas
 

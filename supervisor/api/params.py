@@ -1,4 +1,4 @@
-"""Parameters of operations: the arguments of the embedding API, decoded by their annotations.
+"""Parameters of operations, decoded by the annotations of the embedding API, and a decoded call.
 
 Rule 1: parameters are read from the signature of a method, so that the two cannot differ.
 Rule 2: an argument that was not given is not passed on: the defaults of the method apply.
@@ -15,13 +15,14 @@ import inspect
 import math
 import os.path
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, Unpack, get_args, get_origin
 
 import attrs
 
 from supervisor.config import Settings
 from supervisor.core import validation
+from supervisor.core.agent_options import check_agent_options
 from supervisor.core.errors import ConfigError, SupervisorError, short_repr
 from supervisor.core.session_values import Decision
 from supervisor.decode import (
@@ -35,6 +36,10 @@ from supervisor.decode import (
     make_decoder,
 )
 from supervisor.handles import arguments
+from supervisor.handles.session import Session
+from supervisor.handles.supervisor import Supervisor
+
+from .context import OperationContext
 
 MAX_PAGE: Final = 1_000
 
@@ -104,9 +109,11 @@ def _setting(name: str) -> Constraint:
     return Constraint(lambda value: Settings(**{name: value}))
 
 
+_LINES: Final = ("agent", "title", "role", "idempotency_key", "model", "effort")
+
 BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     **{field.name: _setting(field.name) for field in attrs.fields(Settings)},
-    **{name: _name(name) for name in ("agent", "title", "role", "idempotency_key")},
+    **{name: _name(name) for name in _LINES},
     "name": Constraint(validation.check_session_name, _SESSION_NAME),
     **{name: _non_blank(name) for name in ("reason", "at_turn")},
     **{name: _non_blank(name, only_here=True) for name in ("turn_id", "call_id")},
@@ -115,6 +122,7 @@ BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     "key": Constraint(validation.check_key),
     "tags": Constraint(validation.check_tags),
     "custom": Constraint(validation.check_custom),
+    "options": Constraint(check_agent_options),
     "permissions": Constraint(arguments.check_permissions),
     "attachments": Constraint(validation.check_attachments),
     "workspace": Constraint(arguments.check_workspace),
@@ -357,3 +365,24 @@ def _parse_number(text: str) -> float | str:
     except ValueError:
         return text
     return number if math.isfinite(number) else text
+
+
+@attrs.frozen(kw_only=True)
+class OperationCall:
+    """One decoded request: the supervisor, the session in the path, the arguments."""
+
+    context: OperationContext
+    path_ids: Mapping[str, str]  # ids in the path, by name
+    arguments: Mapping[str, Any]  # only the given arguments, by name
+    headers: Mapping[str, str]  # the headers that operations receive
+    wait_disconnected: Callable[[], Awaitable[None]]  # returns when the client disconnects
+
+    @property
+    def sup(self) -> Supervisor:
+        """The supervisor."""
+        return self.context.sup
+
+    @property
+    def session(self) -> Session:
+        """A handle on the session in the path."""
+        return self.context.sup.session(self.path_ids["id"])

@@ -37,6 +37,10 @@ ALIASES: Final = {
 _TURN_OR_SESSION: Final = (
     "`understudy interrupt ID` ends the running turn, `understudy stop ID` the session"
 )
+_LEAVING: Final = (
+    "Ctrl-D leaves `attach` and `chat`, q leaves `top`; `understudy stop ID` ends a session,"
+    " `understudy down` the daemon"
+)
 # Words with several meanings here, or with none.
 POINTERS: Final = {
     "kill": _TURN_OR_SESSION,
@@ -49,13 +53,17 @@ POINTERS: Final = {
     ),
     "up": "`understudy serve --detach` starts the daemon, `understudy new AGENT` creates a session",
     "restart": "write `understudy stop ID` and `understudy resume ID`; reload: `understudy reload`",
+    "quit": _LEAVING,
+    "exit": _LEAVING,
+    "close": _LEAVING,
+    "leave": _LEAVING,
+    "shutdown": "`understudy down` stops the daemon, `understudy stop ID` a session",
     "pause": "`understudy interrupt ID` ends the turn; an idle session uses no tokens",
     "unarchive": "write `understudy archive ID --undo`",
     "allow": "write `understudy answer ID yes`, or always",
     "deny": "write `understudy answer ID no`, or never",
     "reject": "write `understudy answer ID no`, or never",
     "exec": "`understudy run TEXT` needs no daemon, `understudy send ID TEXT` uses a session",
-    "attach": "`understudy watch ID` prints what happens, `understudy send ID TEXT` answers",
     "install": "`understudy agents` says how to install an agent",
     "login": "log in with the agent's own program; `understudy doctor` checks the rest",
 }

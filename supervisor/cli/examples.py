@@ -19,6 +19,7 @@ EXAMPLES: Final = {
         "understudy ps",
         "understudy ps --all --agent claude",
         "understudy ps --badge waiting-for-you --json",
+        "understudy ps --badge turn-failed",
         "understudy ps -q --tag nightly",
     ),
     "tree": ("understudy tree", "understudy tree builder"),
@@ -44,6 +45,7 @@ EXAMPLES: Final = {
         'understudy new claude --name builder -m "Make the tests pass"',
         "understudy new claude --workspace ~/project --turns 20 --wall 2h",
         "understudy new claude --mode approve_all --limit max_children=3",
+        "understudy new claude --model opus --effort high --option mode=plan",
         "understudy new echo --key echo:mail:anna --tag post",
     ),
     "send": (
@@ -79,6 +81,7 @@ EXAMPLES: Final = {
     "set": (
         'understudy set builder --title "The API" --tag nightly',
         "understudy set builder --turns 50 --cost 5 --limit tokens=none",
+        "understudy set builder --model opus --option mode=plan --option brief=true",
     ),
     "rules": ("understudy rules ls builder", "understudy rules rm builder bash"),
     "usage": (
@@ -91,7 +94,10 @@ EXAMPLES: Final = {
         "understudy wait --any --for attention --new",
         "understudy wait reader writer --for stopped",
     ),
-    "fork": ("understudy fork builder --at-turn turn_4f9k2x81bz0c",),
+    "fork": (
+        "understudy fork builder --at-turn turn_4f9k2x81bz0c",
+        "understudy fork builder --name builder-too",
+    ),
     "rename": ("understudy rename builder login",),
     "export": (
         "understudy export builder --format html --output builder.html",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from supervisor.core.errors import SupervisorError
+from supervisor.core.errors import SupervisorError, short_repr
 
 from .command_table import COMMANDS, overview_text
 from .common_options import add_common_options
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # The shell sets this variable to ask click for completions.
 COMPLETION_VARIABLE = "_UNDERSTUDY_COMPLETE"
+# Characters of a wrong word; a longer text is no slip of the finger.
+_MAX_COMPARED = 40
 
 
 class _CtrlC(Exception):
@@ -99,9 +101,13 @@ def _command_meant(ctx: click.Context, word: str) -> str:
         raise click.UsageError(f"Unknown command {word!r}: {POINTERS[word]}.", ctx)
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
-    close = get_close_matches(word, COMMANDS, n=1)
-    guess = f" Did you mean {close[0]}?" if close else ""
-    raise click.UsageError(f"Unknown command {word!r}.{guess}", ctx)
+    close = get_close_matches(word[:_MAX_COMPARED], [*COMMANDS, *ALIASES, *POINTERS], n=1)
+    guess = ""
+    if close:
+        meant = f"{close[0]}, which is {ALIASES[close[0]]}" if close[0] in ALIASES else close[0]
+        pointer = f" {POINTERS[close[0]]}." if close[0] in POINTERS else ""
+        guess = f" Did you mean {meant}?{pointer}"
+    raise click.UsageError(f"Unknown command {short_repr(word)}.{guess}", ctx)
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -166,10 +166,22 @@ class Word(click.ParamType[str]):
         return [CompletionItem(word) for word in self.words() if word.startswith(incomplete)]
 
 
-def _badges() -> Iterable[str]:
-    from supervisor.core.info import Badge  # noqa: PLC0415 - only for a filter
+class StateWord(Word):
+    """A badge, or a word that the column STATE shows, with a `-` for each blank."""
 
-    return get_args(Badge)
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the word as a filter compares it; fail as click does for any other."""
+        from .session_cells import filter_word  # noqa: PLC0415 - only for a filter
+
+        return super().convert(filter_word(str(value)), param, ctx)
+
+
+def _states() -> Iterable[str]:
+    from .session_cells import all_state_words  # noqa: PLC0415 - only for a filter
+
+    return all_state_words()
 
 
 def _phases() -> Iterable[str]:
@@ -203,7 +215,7 @@ DURATION = Duration()
 
 SIZE = Size()
 
-BADGE = Word(_badges)
+STATE = StateWord(_states)
 
 PHASE = Word(_phases)
 

@@ -107,6 +107,11 @@ class Screen:
         """Print one line, or several if the text contains line breaks."""
         self._emit(self.out, "".join(self._styled(cell, self.out) for cell in cells) + "\n")
 
+    def wrapped_line(self, *cells: Cell) -> None:
+        """Print a text, broken between words if the terminal is narrower."""
+        for line in _wrapped(cells, self.width):
+            self.line(*line)
+
     def table(
         self,
         headers: Sequence[str],
@@ -161,6 +166,11 @@ class Screen:
         if not self.as_json:
             self._emit(self.err, "".join(self._styled(cell, self.err) for cell in cells) + "\n")
 
+    def wrapped_note(self, *cells: Cell) -> None:
+        """Print a note, broken between words if the terminal is narrower."""
+        for line in _wrapped(cells, _width(self.err) if _is_terminal(self.err) else None):
+            self.note(*line)
+
     def prompt(self, question: str) -> None:
         """Print a question without a line end, so that the user types the answer behind it."""
         self._emit(self.err, safe(question))
@@ -196,6 +206,14 @@ class Screen:
             known = stream.encoding or "ascii"
             stream.write(text.encode(known, "replace").decode(known))
         stream.flush()
+
+
+def _wrapped(cells: Sequence[Cell], width: int | None) -> list[list[Cell]]:
+    if width is None:
+        return [list(cells)]
+    from .wrapping import wrap_cells  # noqa: PLC0415 - only for such a text
+
+    return wrap_cells([Cell(without_breaks(cell.text), cell.style) for cell in cells], width)
 
 
 def json_text(value: object) -> str:

@@ -6,10 +6,10 @@ afterwards names the outcome beside the badge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, cast, get_args
 
-from supervisor.core.info import need_of
+from supervisor.core.info import Badge, need_of
 from supervisor.core.text import one_line
 
 from .text_format import BADGE_STYLES, Cell, badge_cell
@@ -34,6 +34,12 @@ ATTENTION_WORDS: Final[dict[AttentionKind, str]] = {
     "budget": "over budget",
     "permission_timeout": "unanswered",
     "refused_spawn": "spawn refused",
+}
+# Shorter words for the narrow column of `top`; the others are those of `ps`.
+SHORT_STATES: Final[Mapping[str, str]] = {
+    "waiting-for-you": "waiting",
+    "waiting-for-auth": "login",
+    "spawn refused": "no spawn",
 }
 # A turn that runs waits for these; the state says that it runs.
 _ORDINARY_WAITS: Final = frozenset({"model", "tool"})
@@ -74,6 +80,29 @@ def state_cell(info: Info | SessionRow, need: Need | None = None) -> Cell:
         shown = f"{info.badge}, {ended.outcome.replace('_', ' ')}"
         return Cell(shown, BADGE_STYLES.get(info.badge))
     return badge_cell(info.badge)
+
+
+def state_words(info: Info | SessionRow, need: Need | None = None) -> frozenset[str]:
+    """Return the words that select the session in a filter: its badge, and those of its state.
+
+    A session that a failure is shown of is found by `failed`, too.
+    """
+    need = need_of(cast("Info", info)) if need is None else need
+    words = {info.badge, *state_cell(info, need).text.split(", ")}
+    words |= {SHORT_STATES[word] for word in words & SHORT_STATES.keys()}
+    return frozenset(map(filter_word, words | ({"failed"} if need == "failed" else set())))
+
+
+def filter_word(text: str) -> str:
+    """Return the word of a filter for what is shown or typed: `turn failed` is `turn-failed`."""
+    return "-".join(text.casefold().replace("_", " ").split())
+
+
+def all_state_words() -> tuple[str, ...]:
+    """Return every word that `state_words` can contain, the badges first."""
+    states = (*ATTENTION_WORDS.values(), "finished", "interrupted", *sorted(_BAD_OUTCOMES))
+    found = (*get_args(Badge), *states, *SHORT_STATES.values())
+    return tuple(dict.fromkeys(map(filter_word, found)))
 
 
 def name_cell(info: Info, short_id: str) -> Cell:

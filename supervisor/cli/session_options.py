@@ -112,6 +112,43 @@ def _split_limit(text: str) -> tuple[str, int | float | None]:
     return name, int(number) if is_whole and number.is_integer() else number
 
 
+def agent_options(function: F) -> F:
+    """Add the options of the agent: its model, its effort, and others by their ids."""
+    for option in reversed(
+        (
+            click.option("--model", metavar="MODEL", type=LINE, help="Model of the agent."),
+            click.option("--effort", metavar="EFFORT", type=LINE, help="Effort of the agent."),
+            click.option(
+                "--option",
+                "agent_options",
+                metavar="NAME=VALUE",
+                multiple=True,
+                type=TEXT,
+                help="An option that the agent offers, such as its mode; may be repeated.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def parse_agent_options(options: dict[str, Any]) -> dict[str, str | None]:
+    """Remove the options of the agent and return the given ones by name.
+
+    A value is None if nothing follows the `=`. Raise click's `UsageError` for text without a name.
+    """
+    named = dict(map(_split_agent_option, options.pop("agent_options")))
+    short = {name: options.pop(name) for name in ("model", "effort")}
+    return named | {name: value for name, value in short.items() if value is not None}
+
+
+def _split_agent_option(text: str) -> tuple[str, str | None]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise click.UsageError(f"{text!r} is not NAME=VALUE.")
+    return name, value or None
+
+
 def session_options(function: F) -> F:
     """Add the options of `create` and `spawn`, besides limits and the workspace."""
     for option in reversed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -38,14 +39,21 @@ _MAX_TREE_WIDTH: Final = 48
 _TREE_COLUMNS: Final = (_NAME, "ID", "STATE", "AGENT", _ABOUT)
 
 
-def print_sessions(screen: Screen, found: Sequence[Info], *, is_repainted: bool = False) -> None:
+def print_sessions(
+    screen: Screen,
+    found: Sequence[Info],
+    *,
+    roots: Mapping[str, str] = MappingProxyType({}),
+    is_repainted: bool = False,
+) -> None:
     """Print one line for each session; on a narrow terminal with fewer columns.
 
-    The columns of a list that is repainted keep their places.
+    `roots` has the names of roots that are not in the list themselves. The columns of a list that
+    is repainted keep their places.
     """
     if not found:
         return
-    columns = _columns(found, time.time())
+    columns = _columns(found, roots, time.time())
     least = _STEADY_WIDTHS if is_repainted else {}
     for name in [name for name, cells in columns.items() if not any(cell.text for cell in cells)]:
         if name not in least:
@@ -59,11 +67,18 @@ def print_sessions(screen: Screen, found: Sequence[Info], *, is_repainted: bool 
     screen.table(names, rows, shrinkable=shrinkable, least=widths)
 
 
-def _columns(found: Sequence[Info], now: float) -> dict[str, list[Cell]]:
+def roots_elsewhere(found: Sequence[Info]) -> list[str]:
+    """Return the ids of roots whose names `print_sessions` needs, and that are not in the list."""
+    listed = {info.id for info in found}
+    named = (info for info in found if info.parent is not None and info.name is not None)
+    return [one for one in dict.fromkeys(info.root for info in named) if one not in listed]
+
+
+def _columns(found: Sequence[Info], roots: Mapping[str, str], now: float) -> dict[str, list[Cell]]:
     """Return the cells by column."""
     shorter = shorten_ids(info.id for info in found)
     return {
-        _NAME: _name_cells(found, shorter),
+        _NAME: _name_cells(found, roots, shorter),
         "ID": [Cell(shorter[info.id], "dim") for info in found],
         "STATE": [state_cell(info) for info in found],
         "ACTIVE": [Cell(format_age(now - info.last_active_at)) for info in found],
@@ -75,16 +90,25 @@ def _columns(found: Sequence[Info], now: float) -> dict[str, list[Cell]]:
     }
 
 
-def _name_cells(found: Sequence[Info], shorter: Mapping[str, str]) -> list[Cell]:
-    """Return for each session a word that names it; a name of several is that of the root alone."""
+def _name_cells(
+    found: Sequence[Info], roots: Mapping[str, str], shorter: Mapping[str, str]
+) -> list[Cell]:
+    """Return for each session a word that names it; a name of several is that of the root alone.
+
+    A child whose root is not in the list is named by its path.
+    """
     counts = Counter(info.name for info in found)
     names = {info.id: info.name for info in found}
     cells = [name_cell(info, shorter[info.id]) for info in found]
     for place, info in enumerate(found):
-        if info.parent is not None and info.name is not None and counts[info.name] > 1:
-            root = names.get(info.root)
-            path = f"{root}/{info.name}" if root is not None else None
-            cells[place] = Cell(shorter[info.id], "dim") if path is None else Cell(path, "bold")
+        if info.parent is None or info.name is None:
+            continue
+        is_shared = counts[info.name] > 1
+        root = (names.get(info.root) if is_shared else None) or roots.get(info.root)
+        if root is not None:
+            cells[place] = Cell(f"{root}/{info.name}", "bold")
+        elif is_shared:
+            cells[place] = Cell(shorter[info.id], "dim")
     return cells
 
 

@@ -23,6 +23,7 @@ from supervisor.core.errors import (
 from .async_runner import NeedsTrio, interrupted_by_signals
 from .common_options import chosen_host, refuse_typed_host
 from .daemon_place import DaemonPlace
+from .error_words import remember_typed, reword
 from .failures import IdNotFound, require_file
 from .output import Screen
 
@@ -89,23 +90,32 @@ async def open_target(
     async with AsyncExitStack() as held:
         if state is not None:
             refuse_typed_host("--state names a file of this machine")
-            yield await held.enter_async_context(_open_file(screen, state, access))
-            return
-        if chosen_host() is not None:
-            yield await held.enter_async_context(_connected_to_host(screen))
-            return
-        from supervisor.client import NoDaemon  # noqa: PLC0415 - only for who talks to it
-
+            sup = await held.enter_async_context(_open_file(screen, state, access))
+        elif chosen_host() is not None:
+            sup = await held.enter_async_context(_connected_to_host(screen))
+        else:
+            sup = await _open_daemon(held, screen, access, before_start if start else None)
         try:
-            sup = await held.enter_async_context(_connected(access))
-        except NoDaemon as error:
-            if start and _start(screen, before_start):
-                sup = await held.enter_async_context(_connected(access))
-            elif access == "read":
-                sup = await held.enter_async_context(_open_daemon_store(screen, error))
-            else:
-                raise
-        yield sup
+            yield sup
+        except SupervisorError as error:
+            await reword(error, sup, screen)
+            raise
+
+
+async def _open_daemon(
+    held: AsyncExitStack, screen: Screen, access: Access, before_start: Callable[[], None] | None
+) -> Target:
+    """Connect to the daemon; without one start it if that is allowed, or read its store."""
+    from supervisor.client import NoDaemon  # noqa: PLC0415 - only for who talks to it
+
+    try:
+        return await held.enter_async_context(_connected(access))
+    except NoDaemon as error:
+        if before_start is not None and _start(screen, before_start):
+            return await held.enter_async_context(_connected(access))
+        if access == "read":
+            return await held.enter_async_context(_open_daemon_store(screen, error))
+        raise
 
 
 @asynccontextmanager
@@ -243,7 +253,9 @@ async def find_session(sup: Target, text: str) -> Session:
 
     Raise `SessionNotFound` if there is none, and `AmbiguousId` if there are several.
     """
-    return sup.session((await _find(sup, "session", text, None)).id)
+    found = (await _find(sup, "session", text, None)).id
+    remember_typed(found, text)
+    return sup.session(found)
 
 
 async def find_id(
@@ -278,6 +290,7 @@ async def find_exact_session(sup: Target, text: str) -> Session:
             hint="write the whole id or the name of a root, as listed by `understudy ps --all`, or"
             " for a child a path ROOT/CHILD",
         )
+    remember_typed(match.id, text)
     return found
 
 

@@ -2,7 +2,7 @@
 
 A column is as wide as its contents, and a line at most as wide as the terminal.
 
-In a pipe nothing is cut.
+In a pipe nothing is cut, and a text that is very long does not widen its column for all lines.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from supervisor.core.text import one_line
 
 _GAP: Final = 2
 _MIN_WIDTH: Final = 8
+# In a pipe, where a longer text goes on beyond its column.
+_MAX_PIPED_WIDTH: Final = 60
 _ELLIPSIS: Final = "…"
 
 # Style names to SGR codes; `Screen` decides whether styles are used.
@@ -111,10 +113,17 @@ def align_columns(
     ]
     for place, columns in (least or {}).items():
         widths[place] = max(widths[place], columns)
-    if width is not None and shrinkable:
+    if width is None:
+        widths = [min(one, _MAX_PIPED_WIDTH) for one in widths]
+    elif shrinkable:
         _shrink(widths, shrinkable, by=sum(widths) + _GAP * (len(widths) - 1) - width)
+        table = [
+            [attrs.evolve(cell, text=truncate(cell.text, widths[n])) for n, cell in enumerate(row)]
+            for row in table
+        ]
     return [
-        [_padded(cell, widths[n], n == len(row) - 1) for n, cell in enumerate(row)] for row in table
+        [cell if n == len(row) - 1 else _padded(cell, widths[n]) for n, cell in enumerate(row)]
+        for row in table
     ]
 
 
@@ -131,11 +140,9 @@ def _one_line_cell(cell: Cell | str) -> Cell:
     return attrs.evolve(cell, text=one_line(cell.text))
 
 
-def _padded(cell: Cell, width: int, is_last: bool) -> Cell:  # noqa: FBT001 - only called above
-    text = truncate(cell.text, width)
-    if is_last:
-        return attrs.evolve(cell, text=text)
-    return attrs.evolve(cell, text=text + " " * (width - cell_width(text) + _GAP))
+def _padded(cell: Cell, width: int) -> Cell:
+    space = max(0, width - cell_width(cell.text)) + _GAP
+    return attrs.evolve(cell, text=cell.text + " " * space)
 
 
 _MINUTE: Final = 60.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
+from supervisor.core.agent_options import OptionChanges
 from supervisor.core.creation import Message
 from supervisor.core.errors import ConfigError, InputRefused, RecordNotFound, short_repr
 from supervisor.core.info import IDLE_KINDS, Info, is_idle
@@ -163,9 +164,10 @@ class RemoteSession(RemoteInputs):
         """Add a message to the history without a turn; an agent's role is `assistant`."""
         await self._post("append", {"role": check_role(role), "text": check_prompt(text)})
 
-    async def fork(self, at_turn: str | None = None) -> RemoteSession:
+    async def fork(self, at_turn: str | None = None, *, name: str | None = None) -> RemoteSession:
         """Create a session with this conversation up to the end of a turn (None: the last)."""
-        return await self._post_for_session("fork", checked_arguments({"at_turn": at_turn}))
+        arguments = {"at_turn": at_turn, "name": name}
+        return await self._post_for_session("fork", checked_arguments(arguments))
 
     async def archive(self) -> None:
         """Make a stopped session read-only and free its key and its name."""
@@ -187,10 +189,21 @@ class RemoteSession(RemoteInputs):
         custom: Mapping[str, str] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
         name: str | None = None,
+        options: OptionChanges | None = None,
+        model: str | None = None,
+        effort: str | None = None,
     ) -> None:
         """Change the given attributes; None leaves one unchanged."""
         arguments = checked_arguments(
-            {"title": title, "tags": tags, "custom": custom, "name": name}
+            {
+                "title": title,
+                "tags": tags,
+                "custom": custom,
+                "name": name,
+                "options": options,
+                "model": model,
+                "effort": effort,
+            }
         )
         await self._transport.request_bytes(
             "PATCH", self._path(), {**arguments, "limits": limits_argument(limits)}

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, get_args
 
+from supervisor.core.agent_options import OptionChanges
 from supervisor.core.errors import (
     ConfigError,
     InvalidDecision,
@@ -86,6 +87,9 @@ class RemoteSupervisor:
         on_stall: OnStall | None = None,
         turn_deadline_seconds: float | None = None,
         answers_for_children: bool | None = None,
+        options: OptionChanges | None = None,
+        model: str | None = None,
+        effort: str | None = None,
         idempotency_key: str | None = None,
     ) -> RemoteSession:
         """Create a session; return when its agent has started and it is idle."""

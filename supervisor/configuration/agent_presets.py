@@ -81,7 +81,9 @@ _PRESETS: Final[Mapping[str, _PresetEntry]] = MappingProxyType(
             ("opencode acp",), "npm install -g opencode-ai", login="run `opencode auth login`"
         ),
         "kimi": _PresetEntry(
-            ("kimi acp",), "uv tool install kimi-cli", login="run `kimi` once and log in there"
+            ("kimi acp",),
+            "npm install -g @moonshot-ai/kimi-code",
+            login="run `kimi` once and log in there",
         ),
         "goose": _PresetEntry(
             ("goose acp",),

@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec.structs import force_setattr
 
+from .agent_options import AgentOption, OptionValue
 from .frozen_struct import FrozenStruct
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .limits import OnEnd
@@ -34,6 +35,7 @@ class BaseEvent(FrozenStruct, kw_only=True):
 
 class AgentAttached(BaseEvent, kw_only=True):
     agent: Agent
+    options: tuple[AgentOption, ...] = ()  # that the agent offers
 
 
 class AgentSessionNamed(BaseEvent, kw_only=True):
@@ -46,6 +48,15 @@ class AgentChoicesReported(BaseEvent, kw_only=True):
     """The agent reported its modes, options and commands, of which users may choose."""
 
     choices: Mapping[str, object]
+    options: tuple[AgentOption, ...] | None = None  # that it offers now; None: as before
+
+
+class OptionRefused(BaseEvent, kw_only=True):
+    """The agent did not take a value of an option that the session wants."""
+
+    option: str
+    value: OptionValue
+    problem: str
 
 
 class AuthenticationRequested(BaseEvent, kw_only=True):
@@ -162,6 +173,7 @@ DRIVER_EVENTS: Final = frozenset(
         AgentAttached,
         AgentSessionNamed,
         AgentChoicesReported,
+        OptionRefused,
         AuthenticationRequested,
         StartFailed,
         AgentClosed,

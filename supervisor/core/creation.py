@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import attrs
 
+from .agent_options import OptionChanges, OptionValue
 from .ids import InputId, SessionId, SessionKey, TurnId
 from .limits import Ladder, Lifetime, Limits, Lineage, OnEnd, OnStall, Restart, Terms
 from .permissions import RIGHTS, Permissions, root_permissions
@@ -42,6 +43,9 @@ class Options(TypedDict, total=False):
     on_stall: OnStall | None
     turn_deadline_seconds: float | None
     answers_for_children: bool | None
+    options: OptionChanges | None
+    model: str | None
+    effort: str | None
 
 
 class SpawnOptions(Options, total=False):
@@ -86,6 +90,8 @@ class SessionSpec:
     terms: Terms = Terms()
     limits: Limits | None = Limits()  # None: inherited from its parent
     permissions: Permissions = Permissions()
+    # None if there are none, so that fingerprints of earlier requests stay the same.
+    options: Mapping[str, OptionValue] | None = None
 
 
 @attrs.frozen
@@ -166,6 +172,7 @@ def spec_like(session: SessionState, limits: Limits) -> SessionSpec:
         terms=session.terms,
         limits=limits,
         permissions=session.permissions,
+        options=session.options or None,
     )
 
 
@@ -196,6 +203,7 @@ def _created_body(plan: SessionSpec) -> dict[str, Any]:
         "workspace": plan.workspace,
         "lineage": _fields_body(plan.lineage),
         **grants_body(plan),
+        **({"options": dict(plan.options)} if plan.options else {}),
     }
 
 

@@ -17,6 +17,7 @@ from .effects import (
     CloseAgent,
     Effect,
     OfferSteering,
+    SetOptions,
     StartAgent,
     StartTurn,
     WithdrawSteering,
@@ -53,9 +54,9 @@ def reduces_activity(event: Event) -> bool:
 
 
 def grants_work(effect: Effect) -> bool:
-    """Return True if the effect starts an agent, gives it work, or grants it a permission."""
+    """Return True if the effect starts an agent, gives it work, or may allow it to do more."""
     match effect:
-        case StartAgent() | StartTurn() | OfferSteering():
+        case StartAgent() | StartTurn() | OfferSteering() | SetOptions():
             return True
         case AnswerRequest():
             return effect.decision in _ALLOW_DECISIONS
@@ -77,6 +78,8 @@ def effect_target(effect: Effect) -> str:
             return effect.input
         case AnswerRequest():
             return effect.request
+        case SetOptions():
+            return f"options {' '.join(sorted(effect.options))}"
         case _:
             return ""  # no such effect ever waits
 

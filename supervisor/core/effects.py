@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
+from .agent_options import OptionValue
 from .frozen_struct import FrozenStruct
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .state import Decision, LadderStep
@@ -92,6 +93,12 @@ class AnswerRequest(FrozenStruct):
     decision: Decision | Literal["cancelled"]
 
 
+class SetOptions(FrozenStruct):
+    """Set options of the agent before its next prompt, at once if no turn runs."""
+
+    options: Mapping[str, OptionValue]
+
+
 class MarkYoungest(FrozenStruct):
     """Make the child the youngest of its siblings, because its start was recorded last.
 
@@ -144,6 +151,7 @@ Effect: TypeAlias = (
     | OfferSteering
     | WithdrawSteering
     | AnswerRequest
+    | SetOptions
     | MarkYoungest
     | StopDependents
     | SetTimer

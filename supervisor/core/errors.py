@@ -4,8 +4,8 @@
     ├── the caller named something that does not exist
     │     SessionNotFound, AgentUnknown, PermissionNotFound, RecordNotFound
     ├── an argument or a value is invalid
-    │     InvalidKey, InvalidDecision, InputTooLarge, InputRefused, ConfigError,
-    │     OutputTooLarge, ImportFailed
+    │     InvalidKey, InvalidDecision, InvalidOverride, InputTooLarge, InputRefused,
+    │     ConfigError, OutputTooLarge, ImportFailed
     ├── not now, not in this phase
     │     SessionNotActive, NotRunning, TurnOver, QueueFull, StoreDegraded, RepairRefused
     ├── a conflict with an earlier request
@@ -82,6 +82,10 @@ class InvalidKey(SupervisorError):
 
 class InvalidDecision(SupervisorError):
     """A permission request was answered with a decision that it does not offer."""
+
+
+class InvalidOverride(SupervisorError):
+    """The agent of the session does not offer that option, or not that value of it."""
 
 
 class InputTooLarge(SupervisorError):

@@ -30,6 +30,7 @@ from .agent_events import (
     InputsExpired,
     LadderElapsed,
     NewsRead,
+    OptionRefused,
     PermissionAsked,
     ProgressMade,
     RequestTimedOut,
@@ -46,6 +47,7 @@ from .agent_events import (
     UsageReported,
     ZombieEnded,
 )
+from .agent_options import OptionChanges
 from .endings import Cause
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .limits import Limits
@@ -101,6 +103,7 @@ class InterruptRequested(RequestEvent, kw_only=True):
     replacement: InputId | None = None
     replace_with: str | None = None
     replacement_expires_at: float | None = None
+    source: Source = "user"  # of the replacement
     queued: Literal["keep", "cancel"] = "keep"
 
 
@@ -181,12 +184,29 @@ class DetailsChanged(RequestEvent, kw_only=True):
     custom: Mapping[str, str] | None = None
     limits: Limits | None = None
     name: str | None = None
+    options: OptionChanges | None = None
+    by: Source = "user"
 
 
 class RecordsSeen(RequestEvent, kw_only=True):
     """A person has seen the records up to number `seq`, which exists."""
 
     seq: int
+
+
+class ToolCalled(RequestEvent, kw_only=True):
+    """A call of one of our own tools is over; `outcome` is `ok` or the code of its error.
+
+    `caller` is the session of the agent that called, or the name of a person's credential; `target`
+    the session that the call named. `refused` counts earlier calls that were too fast.
+    """
+
+    caller: str
+    tool: str
+    outcome: str
+    target: SessionId | None
+    seconds: float
+    refused: int = 0
 
 
 class RequestAnswered(RequestEvent, kw_only=True):
@@ -250,6 +270,7 @@ Event: TypeAlias = (
     | MessageAppended
     | DetailsChanged
     | RecordsSeen
+    | ToolCalled
     | RequestAnswered
     | RuleRemoved
     | ChildAdmitted
@@ -257,6 +278,7 @@ Event: TypeAlias = (
     | AgentAttached
     | AgentSessionNamed
     | AgentChoicesReported
+    | OptionRefused
     | AuthenticationRequested
     | StartFailed
     | AgentClosed

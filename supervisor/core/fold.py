@@ -14,21 +14,19 @@ from typing import Final, TypeVar
 
 import attrs
 
-from . import fold_turns
+from . import fold_agent, fold_turns
 from .attention import after_stop, login_changed, seen, spawn_refused
 from .facts import Fact, fact_of
+from .fold_agent import agent_changed, no_agent
 from .fold_turns import changed_turn
 from .ids import SessionId, SessionKey
 from .limits import Ladder, Limits, Lineage, Restart, Terms
 from .permissions import Permissions
 from .records import Body, Changes, Record, RecordKind
 from .state import (
-    Agent,
-    Capabilities,
     Failure,
     PendingInput,
     Phase,
-    SavedAgent,
     SessionState,
     Spending,
     Stopping,
@@ -112,70 +110,6 @@ def child_ended(session: SessionState, body: Body, _: Fact) -> Changes:
     }
 
 
-def agent_changed(session: SessionState, body: Body) -> Changes:
-    """Return the changes of a `session_changed` record that concern the agent."""
-    if "agent_gone" in body:
-        return no_agent(session)
-    if "agent_session_id" in body:
-        return {"remembered": _with_session_id(session, body["agent_session_id"])}
-    if "auth" in body:
-        return {"remembered": _with_authentication(session, auth=body["auth"])}
-    return {}
-
-
-def no_agent(session: SessionState) -> Changes:
-    """Return the changes when the agent has exited; the id of its conversation is kept."""
-    return {"agent": None, "remembered": _with_authentication(session, auth=None)}
-
-
-def _with_authentication(session: SessionState, *, auth: str | None) -> SavedAgent | None:
-    known = session.remembered or SavedAgent()
-    if known.session_id is None and auth is None:
-        return None
-    return attrs.evolve(known, auth=auth)
-
-
-def _with_session_id(session: SessionState, named: str | None) -> SavedAgent:
-    """Return the saved agent for a conversation id.
-
-    A new id also stores the session's cost so far.
-    """
-    known = session.remembered
-    if known is not None and known.session_id == named:
-        return attrs.evolve(known, auth=None)
-    return SavedAgent(named, cost_before=session.usage.cost or None)
-
-
-def agent_attached(session: SessionState, body: Body, _: Fact) -> Changes:
-    able = body["capabilities"]
-    capabilities = _capabilities(
-        able["steering"], able["cancels_calls"], able["loads_sessions"], tuple(able["ladder"])
-    )
-    named = body["agent_session_id"]
-    return {
-        "agent": _agent(capabilities, named, body["pid"]),
-        "remembered": _with_authentication(session, auth=None)
-        if named is None
-        else _with_session_id(session, named),
-    }
-
-
-# There are as many capabilities as kinds of agents, and as many agents as sessions.
-_capabilities: Final = functools.lru_cache(maxsize=256)(Capabilities)
-
-_agent: Final = functools.lru_cache(maxsize=256)(Agent)
-
-
-def agent_restarting(session: SessionState, body: Body, _: Fact) -> Changes:
-    return {
-        "phase": Phase.RESTARTING,
-        **no_agent(session),
-        "last_failure": Failure(**body["failure"]),
-        "restarts": session.restarts + 1,
-        "recent_restarts": tuple(body["recent"]),
-    }
-
-
 T = TypeVar("T")
 
 
@@ -193,6 +127,7 @@ def initial_state(session_id: SessionId, created: Fact) -> SessionState:
         tags=tuple(body["tags"]),
         custom=body["custom"],
         workspace=body["workspace"],
+        options=dict(body.get("options", ())),
         lineage=_shared(_lineage(body["lineage"])),
         created_at=created.at,
         updated_at=created.at,
@@ -266,7 +201,8 @@ def session_changed(session: SessionState, body: Body, fact: Fact) -> Changes:
 def _imported(session: SessionState, body: Body) -> Changes:
     """Return the changes of an import: local grants, no key, no position in a tree, stopped.
 
-    What a person should look at, or has seen, was that of the other supervisor.
+    What a person should look at, or has seen, was that of the other supervisor. So were the wanted
+    options, which may let an agent work without asking.
     """
     return {
         **_granted(body),
@@ -275,6 +211,9 @@ def _imported(session: SessionState, body: Body) -> Changes:
         "kind": "user" if session.kind == "spawned" else session.kind,
         "lineage": Lineage(),
         "rules": (),
+        "options": {},
+        "offered": (),
+        "knows_offer": False,
         "phase": Phase.STOPPED,
         "stopping": None,
         "archived": False,
@@ -365,7 +304,8 @@ FOLDS: Final[Mapping[RecordKind, Callable[[SessionState, Body, Fact], Changes | 
     "session_cleared": session_cleared,
     "session_archived": session_archived,
     "session_stopped": session_stopped,
-    "agent_attached": agent_attached,
+    "agent_attached": fold_agent.agent_attached,
+    "options_changed": fold_agent.options_changed,
     "input_accepted": input_accepted,
     "input_changed": input_changed,
     "input_settled": input_settled,
@@ -390,8 +330,9 @@ FOLDS: Final[Mapping[RecordKind, Callable[[SessionState, Body, Fact], Changes | 
     "quiet": fold_turns.quiet,
     "stalled": fold_turns.stalled,
     "progress_resumed": fold_turns.progress_resumed,
-    "agent_restarting": agent_restarting,
+    "agent_restarting": fold_agent.agent_restarting,
     "warning": _no_change,
     "turn_ended": fold_turns.turn_ended,
     "seen": seen,
+    "mcp_call": _no_change,
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import attrs
 
+from .agent_options import AgentOption, OptionValue
 from .attention import attention_of
 from .endings import FAILED_REASONS
 from .ids import SessionId, TurnId
@@ -116,6 +117,9 @@ class Info:
     last_outcome: LastOutcome | None = None  # None before the end of a turn, or of early versions
     attention: tuple[Attention, ...] = ()  # what a person should look at, the most urgent first
     seen_seq: int = 0  # the last record that a person is known to have seen
+    # The values that the session wants, by option; see `offered_options` for the current ones.
+    options: Mapping[str, OptionValue] = attrs.field(factory=dict)
+    offered_options: tuple[AgentOption, ...] = ()  # as its agent last reported them
 
 
 class Node(Info):
@@ -197,6 +201,8 @@ def make_info(
         last_outcome=None if session.last_turn is None else LastOutcome(*session.last_turn),
         attention=attention_of(session),
         seen_seq=session.seen_seq,
+        options=dict(session.options),
+        offered_options=session.offered,
     )
 
 

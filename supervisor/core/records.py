@@ -39,6 +39,7 @@ DecidedKind: TypeAlias = Literal[
     "session_archived",
     "session_stopped",
     "agent_attached",
+    "options_changed",
     "input_accepted",
     "input_changed",
     "input_settled",
@@ -62,7 +63,9 @@ DecidedKind: TypeAlias = Literal[
     "progress_resumed",
     "agent_restarting",
     "turn_ended",
+    "warning",
     "seen",
+    "mcp_call",
 ]
 
 StreamedKind: TypeAlias = Literal["agent_text", "thought", "tool_update", "plan", "warning"]
@@ -159,6 +162,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         terms=OBJECT,
         limits=OBJECT_OR_NONE,
         permissions=OBJECT,
+        optional={"options": OBJECT},
     ),
     "session_changed": _fields(
         optional={
@@ -186,6 +190,9 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
     "session_stopped": _fields(reason=TEXT, detail=TEXT_OR_NONE, failure=OBJECT_OR_NONE),
     "agent_attached": _fields(
         agent_session_id=TEXT_OR_NONE, pid=INTEGER_OR_NONE, capabilities=OBJECT
+    ),
+    "options_changed": _fields(
+        by=TEXT, optional={"options": OBJECT, "offered": LIST, "current": OBJECT}
     ),
     "agent_restarting": _fields(attempt=INTEGER, after_seconds=NUMBER, failure=OBJECT, recent=LIST),
     "input_accepted": _fields(
@@ -270,6 +277,14 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
     "permission_answered": _fields(request_id=TEXT, decision=TEXT, by=TEXT),
     "rule_changed": _fields(rule_id=TEXT, tool=TEXT, decision=TEXT_OR_NONE),
     "seen": _fields(seq=INTEGER),
+    "mcp_call": _fields(
+        caller=TEXT,
+        tool=TEXT,
+        outcome=TEXT,
+        target=TEXT_OR_NONE,
+        seconds=NUMBER,
+        optional={"refused": INTEGER},
+    ),
 }
 
 # The kinds whose field types are a complete check; most records are of these.

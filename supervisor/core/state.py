@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
+from .agent_options import AgentOption, OptionValue
 from .endings import Cause
 from .frozen_struct import FrozenStruct, known_to_attrs
 from .ids import CallId, InputId, RequestId, SessionId, SessionKey, TurnId
@@ -277,6 +278,13 @@ class SessionState:
     limits: Limits | None = None
     permissions: Permissions = Permissions()
     rules: tuple[PermissionRule, ...] = ()
+
+    # Values that the session wants, by the ids or short names of its agent's options.
+    options: Mapping[str, OptionValue] = attrs.field(factory=dict)
+    # The agent's options and their current values, as it last reported them.
+    offered: tuple[AgentOption, ...] = ()
+    # Whether the agent has reported `offered` since the session exists.
+    knows_offer: bool = False
 
     phase: Phase = STARTING
     archived: bool = False

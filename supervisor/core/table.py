@@ -17,11 +17,13 @@ import attrs
 from . import agent_events
 from . import events as ev
 from .rules import (
+    agent_options,
     agents,
     attention,
     children,
     inputs,
     interrupts,
+    mcp_calls,
     permission_requests,
     refusals,
     restarts,
@@ -210,6 +212,12 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows((SUSPENDED, STOPPING, STOPPED), agent_events.AgentChoicesReported, ignore),
     *_rows(
         _all_except(SUSPENDED, STOPPING, STOPPED),
+        agent_events.OptionRefused,
+        agent_options.warn_of_refused_option,
+    ),
+    *_rows((SUSPENDED, STOPPING, STOPPED), agent_events.OptionRefused, ignore),
+    *_rows(
+        _all_except(SUSPENDED, STOPPING, STOPPED),
         agent_events.AuthenticationRequested,
         agents.record_authentication,
     ),
@@ -275,6 +283,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(STOPPING, ev.MessageAppended, refusals.refuse_unless_live),
     *_rows(Phase, ev.DetailsChanged, stopping.change_details),
     *_rows(Phase, ev.RecordsSeen, attention.mark_seen),
+    *_rows(Phase, ev.ToolCalled, mcp_calls.record_call),
     # A new incarnation: the open turn is lost, and nothing else
     _row(RUNNING, agent_events.Claimed, agents.claim, *_AFTER_A_TURN),
     _row(INTERRUPTING, agent_events.Claimed, agents.claim, *_AFTER_A_TURN),

@@ -22,6 +22,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 import attrs
 
+from supervisor.core.agent_options import OptionValue
 from supervisor.core.creation import Message, PromptOptions, SendOptions, SpawnOptions
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.events import Event
@@ -90,6 +91,10 @@ class DriverContext(Protocol):
     @property
     def agent_session_id(self) -> str | None:
         """The agent's own id of the conversation, from an earlier incarnation; None if unknown."""
+
+    @property
+    def wanted_options(self) -> Mapping[str, OptionValue]:
+        """The options that the session wants, by id or short name; for a start of the agent."""
 
     @property
     def agent_session_cost(self) -> float:
@@ -331,6 +336,13 @@ class Driver(Protocol):
 
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         """Deliver the decision on a permission request to the agent that asked."""
+
+    def set_options(self, options: Mapping[str, OptionValue]) -> None:
+        """Set options of the agent before its next prompt, at once if no turn runs.
+
+        The names are ids of options, or short names before AgentAttached. Reports
+        AgentChoicesReported with the new values, and OptionRefused for each that was not set.
+        """
 
     def close(self) -> None:
         """Close the agent. Reports AgentClosed when nothing of it is left, or only a zombie."""

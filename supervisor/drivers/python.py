@@ -113,6 +113,9 @@ class PythonDriver:
         if run is not None:
             run.turn_control.withdraw_steering(input_id)
 
+    def set_options(self, options: object) -> None:
+        """Do nothing: a python agent offers no options."""
+
     def cancel_turn(self, turn: TurnId, step: LadderStep) -> None:
         run = self._running(turn)
         if run is not None and step == "ask":

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, Unpack
 import trio
 
 from supervisor.core import events as ev
+from supervisor.core.agent_options import OptionChanges, requested_options
 from supervisor.core.errors import ConfigError, InputRefused, RecordNotFound, short_repr
 from supervisor.core.ids import RequestId
 from supervisor.core.info import Info, is_idle
@@ -234,15 +235,15 @@ class Session(SessionInputs, SessionRecords):
         )
         await self._ask(message)
 
-    async def fork(self, at_turn: str | None = None) -> Session:
+    async def fork(self, at_turn: str | None = None, *, name: str | None = None) -> Session:
         """Create a session with this conversation up to the end of a turn; return its handle.
 
-        Without `at_turn`, all turns that have ended are copied. A number is added to the name if
-        that is taken. Raise `InputRefused` if that turn
-        has not ended in this session, and as `Supervisor.create` does. If the call is cancelled,
-        the creation continues.
+        Without `at_turn`, all turns that have ended are copied. Without `name`, it has the name
+        of this session, with a number if that is taken. Raise `InputRefused` if that turn has not
+        ended in this session, and as `Supervisor.create` does: `NameTaken` for a given name. If
+        the call is cancelled, the creation continues.
         """
-        return Session(self._parts, await fork(self._parts, self.id, at_turn))
+        return Session(self._parts, await fork(self._parts, self.id, at_turn, name))
 
     async def archive(self) -> None:
         """Make a stopped session read-only, and free its key and its name.
@@ -285,12 +286,20 @@ class Session(SessionInputs, SessionRecords):
         custom: Mapping[str, str] | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
         name: str | None = None,
+        options: OptionChanges | None = None,
+        model: str | None = None,
+        effort: str | None = None,
     ) -> None:
         """Change the given attributes; None leaves an attribute unchanged.
 
         A `Limits` replaces all limits of the session; a mapping such as `{"tokens": 5000}` changes
-        only the limits that it names. Raise `ConfigError` for an invalid value, `NameTaken` if
-        another session holds the name, and `SessionNotActive` if the session is archived.
+        only the limits that it names. `options` are those of the agent, by id or by the short names
+        `mode`, `model` and `effort`; `model=` and `effort=` are the same. They apply from the next
+        turn, and again after a restart of the agent; the value None leaves that to the agent.
+
+        Raise `ConfigError` for an invalid value, `InvalidOverride` for an option or a value that
+        the agent does not offer, `NameTaken` if another session holds the name, and
+        `SessionNotActive` if the session is archived.
         """
         if name is not None:
             name = check_session_name(name)
@@ -301,6 +310,8 @@ class Session(SessionInputs, SessionRecords):
             tags=None if tags is None else check_tags(tags),
             custom=None if custom is None else check_custom(custom),
             name=name,
+            options=requested_options(options, model=model, effort=effort),
+            by=self._source(),
             **self._stamp(),
         )
         if isinstance(limits, Mapping) and limits:

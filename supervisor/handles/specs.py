@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from supervisor.core.agent_options import OptionChanges, OptionValue, requested_options
 from supervisor.core.creation import SessionSpec, SpawnRequest, spec_like
 from supervisor.core.errors import InputRefused, short_repr
 from supervisor.core.ids import SessionId, SessionKey, TurnId
@@ -42,6 +43,9 @@ def make_spec(
     workspace: str | None = None,
     limits: Limits | None = None,
     permissions: Permissions | None = None,
+    options: OptionChanges | None = None,
+    model: str | None = None,
+    effort: str | None = None,
     **terms: Any,  # noqa: ANN401 - the fields of Terms
 ) -> SessionSpec:
     """Return the spec of a session; raise `ConfigError` for an invalid argument.
@@ -60,7 +64,14 @@ def make_spec(
         limits=None if limits is None else check_limits(limits),
         permissions=Permissions() if permissions is None else check_permissions(permissions),
         terms=_make_terms(parts, terms),
+        options=_wanted(requested_options(options, model=model, effort=effort)),
     )
+
+
+def _wanted(options: OptionChanges | None) -> dict[str, OptionValue] | None:
+    """Return the options with a value; None if there are none."""
+    wanted = {name: value for name, value in (options or {}).items() if value is not None}
+    return wanted or None
 
 
 def make_spawn_request(
@@ -105,10 +116,14 @@ def _make_terms(parts: Parts, given: Mapping[str, Any]) -> Terms:
     return parts.services.settings.terms_of(settings)
 
 
-async def fork(parts: Parts, session_id: SessionId, at_turn: str | None) -> SessionId:
+async def fork(
+    parts: Parts, session_id: SessionId, at_turn: str | None, name: str | None
+) -> SessionId:
     """Create a fork and return its id; see `Session.fork`."""
     if at_turn is not None:
         check_text("at_turn", at_turn)
+    if name is not None:
+        check_session_name(name)
     stored = await parts.registry.stored(session_id)
     records = await parts.services.all_records(session_id)
     if at_turn is not None:
@@ -118,7 +133,7 @@ async def fork(parts: Parts, session_id: SessionId, at_turn: str | None) -> Sess
         records = [record for record in records if record.turn_id in ended]
     limits = parts.info(stored.row, last_seq=0).limits
     return await parts.lifecycle.fork(
-        stored.row, spec_like(stored.row, limits), messages_from_records(records)
+        stored.row, spec_like(stored.row, limits), messages_from_records(records), name=name
     )
 
 

@@ -13,6 +13,7 @@ import trio
 
 from supervisor.config import Settings
 from supervisor.core import events as ev
+from supervisor.core.agent_options import OptionChanges
 from supervisor.core.creation import SessionSpec
 from supervisor.core.errors import (
     InvalidDecision,
@@ -41,6 +42,7 @@ from .session import Session
 from .shapes import Options
 from .specs import make_spec
 from .submission import make_idempotency
+from .tool_access import ToolAccess
 from .views import Introspection, make_retention_rules
 
 logger = logging.getLogger("supervisor")
@@ -79,16 +81,22 @@ class Supervisor(SessionQueries):
         on_stall: OnStall | None = None,
         turn_deadline_seconds: float | None = None,
         answers_for_children: bool | None = None,
+        options: OptionChanges | None = None,
+        model: str | None = None,
+        effort: str | None = None,
         idempotency_key: str | None = None,
     ) -> Session:
         """Create a session; return its handle when its agent is up and it is idle.
 
-        An option that is None has the value of the settings. Raise `AgentUnknown` if no agent has
-        that name, `AgentStartFailed` if the agent does not start (the session exists and is
-        stopped), `KeyTaken` if another session holds the key, `NameTaken` if another root holds the
-        name, `ConfigError` for an invalid argument, and `SpawnRefused` if there are `max_sessions`
-        already. If the call is cancelled, the creation continues; with an `idempotency_key` the
-        same request returns the same session.
+        An argument that is None has the value of the settings. `options` are those of the agent, by
+        id or by the short names `mode`, `model` and `effort`; `model=` and `effort=` are the same.
+        They are set when the agent starts, and one that it does not offer is a warning record.
+
+        Raise `AgentUnknown` if no agent has that name, `AgentStartFailed` if the agent does not
+        start (the session exists and is stopped), `KeyTaken` if another session holds the key,
+        `NameTaken` if another root holds the name, `ConfigError` for an invalid argument, and
+        `SpawnRefused` if there are `max_sessions` already. If the call is cancelled, the creation
+        continues; with an `idempotency_key` the same request returns the same session.
         """
         spec = self._make_spec(
             agent,
@@ -114,6 +122,9 @@ class Supervisor(SessionQueries):
             on_stall=on_stall,
             turn_deadline_seconds=turn_deadline_seconds,
             answers_for_children=answers_for_children,
+            options=options,
+            model=model,
+            effort=effort,
         )
         idempotency = make_idempotency(idempotency_key, spec)
         created = await self._parts.lifecycle.create(spec, idempotency=idempotency)
@@ -296,6 +307,10 @@ class Supervisor(SessionQueries):
     def introspect(self) -> Introspection:
         """Return a view of the supervisor's internals, for metrics and health checks."""
         return Introspection(self._services, self._parts.registry, self._parts.admission)
+
+    def tool_access(self) -> ToolAccess:
+        """Return what the tools of agents and assistants need besides handles."""
+        return ToolAccess(self._parts)
 
     async def drain(self) -> None:
         """Refuse new work and return when all sessions are suspended or stopped.

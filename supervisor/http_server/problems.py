@@ -30,6 +30,7 @@ STATUSES: Final[Mapping[type[SupervisorError], int]] = {
     # The arguments are invalid.
     errors.InvalidKey: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.InvalidDecision: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.InvalidOverride: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.ConfigError: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.ImportFailed: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.NotStorable: HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -72,6 +73,7 @@ REQUEST_STATUSES: Final[Mapping[str, int]] = {
     "unix_socket_only": HTTPStatus.FORBIDDEN,
     "no_such_route": HTTPStatus.NOT_FOUND,
     "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "not_acceptable": HTTPStatus.NOT_ACCEPTABLE,
     "too_slow": HTTPStatus.REQUEST_TIMEOUT,
     "too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "not_json": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -138,14 +140,18 @@ class ProblemDetails:
         return attrs.asdict(self, filter=lambda _, value: value is not None)
 
 
+def retry_seconds_of(error: SupervisorError) -> int | None:
+    """Return after how many seconds the same request may succeed; None if time does not help."""
+    if isinstance(error, SpawnRefused) and error.limit in _TRANSIENT_LIMITS:
+        return 1
+    return _RETRY_SECONDS.get(error.code)
+
+
 def problem_of(error: SupervisorError, *, status: int | None = None) -> ProblemDetails:
     """Return the problem document for an error; `status` replaces the status of the table."""
     code = error.code
     if status is None:
         status = REQUEST_STATUSES[code] if isinstance(error, RequestRefused) else _status(error)
-    retry_seconds = _RETRY_SECONDS.get(code)
-    if isinstance(error, SpawnRefused) and error.limit in _TRANSIENT_LIMITS:
-        retry_seconds = 1
     return ProblemDetails(
         type=f"urn:understudy:problem:{code}",
         title=_title(code),
@@ -158,7 +164,7 @@ def problem_of(error: SupervisorError, *, status: int | None = None) -> ProblemD
         allowed=getattr(error, "allowed", None),
         line=getattr(error, "line", None),
         candidates=getattr(error, "candidates", None),
-        retry_after_seconds=retry_seconds,
+        retry_after_seconds=retry_seconds_of(error),
     )
 
 

@@ -14,6 +14,7 @@ import trio
 from actors import ActorStopped, MailboxFull, Ref
 from supervisor.core import agent_events
 from supervisor.core import events as ev
+from supervisor.core.agent_options import OptionValue
 from supervisor.core.creation import Message, SpawnOptions
 from supervisor.core.errors import NotStorable
 from supervisor.core.facts import AnyRecord
@@ -36,28 +37,10 @@ from .services import Services
 from .slot import SessionSlot
 from .subscribers import NEWS_KINDS
 from .transcript import Transcript
-from .tree_access import TreeAccess
+from .tree_access import TreeAccess, news_from_record
 from .writer_requests import ask_repeatedly
 
 logger = logging.getLogger("supervisor")
-
-
-def news_from_record(record: AnyRecord) -> News:
-    """Return the news in a child_started or child_ended record of a parent."""
-    body = record.body
-    ended = record.kind == "child_ended"
-    return News(
-        kind="child_ended" if ended else "child_started",
-        child=body["child"],
-        agent=body["agent"],
-        name=body["name"],
-        role=body["role"],
-        at=record.at,
-        outcome=body["outcome"] if ended else None,
-        text=body["text"],
-        reason=body["reason"] if ended else None,
-        detail=body["detail"] if ended else None,
-    )
 
 
 def _refuse_other_events(event: object) -> None:
@@ -165,6 +148,10 @@ class SessionDriverContext:
     def agent_session_id(self) -> str | None:
         remembered = self._state().remembered
         return None if remembered is None else remembered.session_id
+
+    @property
+    def wanted_options(self) -> Mapping[str, OptionValue]:
+        return self._state().options
 
     @property
     def agent_session_cost(self) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 import attrs
 import trio
@@ -110,16 +111,24 @@ class Lifecycle:
         return await self._tasks.run_detached(self._create, plan)
 
     async def fork(
-        self, source: SessionState, plan: SessionSpec, said: Iterable[Message]
+        self,
+        source: SessionState,
+        plan: SessionSpec,
+        said: Iterable[Message],
+        *,
+        name: str | None = None,
     ) -> SessionId:
         """Create a session like `create`, with a history and the workspace of another one.
 
-        If its name is taken, a number is added to it.
+        Without `name` it has the name of its plan, with a number if that is taken.
         Raise ConfigError if that workspace is no longer the folder that the source was given.
         """
         self._services.refuse_if_shutting_down()
         self.refuse_unknown_agent(plan.agent)
-        return await self._tasks.run_detached(self._create, plan, None, tuple(said), source)
+        if name is not None:
+            plan = attrs.evolve(plan, name=name)
+        create = partial(self._create, name_is_copied=name is None)
+        return await self._tasks.run_detached(create, plan, None, tuple(said), source)
 
     async def _create_once(self, plan: SessionSpec, idempotency: Idempotency) -> SessionId:
         made = await find_stored_reply(self._services.store, CREATE_SCOPE, idempotency)
@@ -135,6 +144,8 @@ class Lifecycle:
         idempotency: Idempotency | None = None,
         said: tuple[Message, ...] = (),
         source: SessionState | None = None,
+        *,
+        name_is_copied: bool = False,
     ) -> SessionId:
         plan = await self._hooks.before_create(plan)
         await wait_for_process_slot(self._services, self._registry, self._admission, plan.agent)
@@ -144,7 +155,7 @@ class Lifecycle:
         else:
             root = await self._workspaces.find(plan.workspace)
         session_id = await self.draw_id()
-        if source is not None:
+        if name_is_copied:
             plan = attrs.evolve(plan, name=self._admission.names.free_name(ROOT_SCOPE, plan.name))
         write = with_stored_reply(
             self.creation_write(session_id, plan, said), CREATE_SCOPE, idempotency

@@ -67,6 +67,7 @@ async def search(
                     snippet=hit.snippet,
                     title=shown_title(stored.row),
                     agent=stored.row.agent_name,
+                    name=stored.row.name,
                 )
             )
     return tuple(hits), found[limit - 1].position if len(found) > limit else None

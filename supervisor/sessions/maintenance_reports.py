@@ -33,6 +33,7 @@ class SearchHit:
     snippet: str
     title: str | None
     agent: str
+    name: str | None = None
 
 
 @attrs.frozen

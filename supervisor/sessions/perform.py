@@ -7,9 +7,12 @@ Rule 2: an effect that can fail reports its failure as an event, and the core de
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import assert_never
 
 from supervisor.core import effects as do
+from supervisor.core.agent_options import OptionValue
 from supervisor.drivers.port import Driver
 
 from .admission import Admission
@@ -71,6 +74,8 @@ class Performer:
                 runner.call_driver(_end_background)
             case do.AnswerRequest():
                 self._answer_request(effect)
+            case do.SetOptions(options):
+                runner.call_driver(partial(_set_options, options))
             case do.MarkYoungest(child):
                 self._admission.tree.mark_youngest(child)
             case do.StopDependents():
@@ -96,6 +101,10 @@ class Performer:
         self._slot.mark_progress()
         self._timers.clear(effect.request)
         self._runner.call_driver(lambda driver: driver.answer(effect.request, effect.decision))
+
+
+def _set_options(options: Mapping[str, OptionValue], driver: Driver) -> object:
+    return driver.set_options(options)  # type: ignore[func-returns-value] # of another author
 
 
 def _end_background(driver: Driver) -> object:

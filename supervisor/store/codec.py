@@ -23,6 +23,7 @@ from cattrs import Converter
 from cattrs.fns import identity
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
+from supervisor.core.agent_options import AgentOption
 from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId
 from supervisor.core.limits import Limits, Lineage, Terms
@@ -236,7 +237,7 @@ def _to_plain(thing: Any) -> object:  # noqa: ANN401 - any value that orjson doe
 
 
 # Frozen, and mostly one object for all sessions. The lineage of a child is its own.
-_SHARED: Final = frozenset({Terms, Limits, Permissions, Agent, Lineage, Usage})
+_SHARED: Final = frozenset({Terms, Limits, Permissions, Agent, AgentOption, Lineage, Usage})
 
 
 # Keyed by identity, which is faster than comparing. The entry holds the object, so its id is not
@@ -322,11 +323,7 @@ _REQUIRED_ROW_FIELDS: Final = frozenset(
 
 
 def _row_hook(converter: Converter) -> Any:  # noqa: ANN401 - a hook of cattrs
-    """Return the hook for rows, which have many fields, few of them present.
-
-    It does what the hook of cattrs would do, but loops over the present fields only, which is
-    faster.
-    """
+    """Return the hook for rows: as that of cattrs, with a faster loop over present fields only."""
     hints = get_type_hints(SessionState)
     plain = {name: _plain_kinds(kind) for name, kind in hints.items()}
     kinds = {name: _kind_without_none(kind) for name, kind in hints.items()}
@@ -341,6 +338,7 @@ def _row_hook(converter: Converter) -> Any:  # noqa: ANN401 - a hook of cattrs
             if type(item) not in plain[name]:
                 value[name] = hooks[name](item, kinds[name])
         value.setdefault("custom", {})
+        value.setdefault("options", {})
         return empty.with_changes(value)
 
     return structure

@@ -14,10 +14,9 @@ from starlette.types import ASGIApp
 from supervisor import Info, SupervisorError
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.api.openapi import TAGS, Schemas, openapi_document
+from supervisor.api.openapi import TAGS, ApiSchemas, openapi_document
 from supervisor.api.operation import operation
-from supervisor.api.params import body_params
-from supervisor.api.request import OperationCall
+from supervisor.api.params import OperationCall, body_params
 from supervisor.api.routes import OPERATIONS
 from supervisor.daemon.reload import Reloader
 from supervisor.http_server.gate import UnixGate
@@ -162,7 +161,7 @@ async def test_extra_operations_are_served_and_documented(sup: Any) -> None:  # 
 
 def test_two_classes_with_one_name_raise() -> None:
     other = type("Info", (SupervisorError,), {})
-    schemas = Schemas()
+    schemas = ApiSchemas()
     schemas.of(Info)
     schemas._kinds["Info"] = other
 

@@ -144,6 +144,8 @@ def test_rules_are_listed_and_removed(call: Caller, monkeypatch: pytest.MonkeyPa
     (found,) = call("rules", "ls", "bob", "--json").json["items"]
     assert (found["tool"], found["decision"]) == ("rm", "allow_always")
     assert "allow_always" in call("rules", "ls", "bob").out
+    pointed = call("rules", "bob")
+    assert (pointed.code, "`understudy rules ls bob` lists the rules" in pointed.err) == (2, True)
     unknown = call("rules", "rm", "bob", "req_nothing")
     assert (unknown.code, "`understudy rules ls bob` lists them" in unknown.err) == (3, True)
     removed = call("rules", "rm", "bob", "rm", "--json").json

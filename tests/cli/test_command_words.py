@@ -25,8 +25,6 @@ def test_a_word_of_another_program_runs_our_command(
 
 @pytest.mark.parametrize("word", POINTERS)
 def test_an_ambiguous_word_points_to_the_commands(word: str, call: Caller) -> None:
-    if word in COMMANDS:
-        pytest.skip("it is a command by now")
     done = call(word, "x")
 
     assert done.code == 2
@@ -44,6 +42,27 @@ def test_aliases_name_commands_and_hide_none() -> None:
     assert set(ALIASES.values()) <= COMMANDS.keys()
     assert not ALIASES.keys() & COMMANDS.keys()
     assert not ALIASES.keys() & POINTERS.keys()
+    assert not POINTERS.keys() & COMMANDS.keys()
+
+
+@pytest.mark.parametrize(
+    ("word", "guess"),
+    [
+        ("crate", "'crate'. Did you mean create, which is new?"),
+        ("serach", "'serach'. Did you mean search?"),
+        ("kil", f"'kil'. Did you mean kill? {POINTERS['kill']}."),
+        ("qiut", f"'qiut'. Did you mean quit? {POINTERS['quit']}."),
+        ("quit", "'quit': Ctrl-D leaves `attach` and `chat`, q leaves `top`;"),
+        ("exit", "`understudy stop ID` ends a session, `understudy down` the daemon."),
+    ],
+)
+def test_a_slip_of_the_finger_is_compared_with_words_of_other_programs_too(
+    word: str, guess: str, call: Caller
+) -> None:
+    done = call(word)
+
+    assert done.code == 2
+    assert guess in done.err
 
 
 def completions(line: str) -> list[str]:

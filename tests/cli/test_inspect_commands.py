@@ -211,7 +211,7 @@ def test_log_filters_by_kind_last_and_after(call: Caller, kept: Kept) -> None:
 def test_search_finds_messages(call: Caller, kept: Kept) -> None:
     shown = call("search", "tulips", "--state", kept.path)
 
-    assert shown.out.count(kept.over) == 2
+    assert shown.out.count(f"over ({kept.over})  ") == 2
     assert "    [tulips]\n" in shown.out
     hits = call("search", "tulips", "--session", "over", "--state", kept.path, "--json").json
     assert [hit["kind"] for hit in hits["items"]] == ["agent_text", "user_text"]

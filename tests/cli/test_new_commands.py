@@ -108,3 +108,29 @@ def test_an_unknown_agent_is_refused_before_a_daemon_is_started(
     refused = call("new", agent)
 
     assert (refused.code, told in refused.err) == (3, True), refused.err
+
+
+_AGENT = "[agents.mine]\ndriver = 'command'\ncommand = ['cat']\n"
+
+
+@pytest.mark.parametrize("typed", [["new", "mine"], ["spawn", "above", "mine", "hello"]])
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (".config/understudy/understudy.toml", "the daemon not yet: run `understudy reload`"),
+        ("understudy.toml", ".config/understudy/understudy.toml, and run `understudy reload`"),
+        ("elsewhere.toml", "use one of echo, scripted, slow"),
+    ],
+)
+@pytest.mark.usefixtures("daemon")
+def test_an_agent_that_only_the_configuration_has_needs_a_reload(
+    call: Caller, home: Path, typed: list[str], file: str, told: str
+) -> None:
+    path = home / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_AGENT)
+    path.chmod(0o600)
+
+    refused = call(*typed)
+
+    assert (refused.code, told in refused.err) == (3, True), refused.err

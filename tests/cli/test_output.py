@@ -1,6 +1,7 @@
 """Output: columns that fit, and colours only where allowed."""
 
 import io
+import re
 
 import pytest
 from hypothesis import given
@@ -119,3 +120,32 @@ def test_notes_go_to_standard_error_and_not_to_json() -> None:
         assert shown(one) == ""
         assert isinstance(one.err, io.StringIO)
         assert one.err.getvalue() == ("" if as_json else "by the way\n")
+
+
+def test_a_long_text_is_broken_between_words_and_keeps_its_colours() -> None:
+    one = screen(environ={"TERM": "xterm"})
+    words = [f"word{place:03}" for place in range(30)]
+    one.wrapped_line(Cell("bob", "bold"), Cell(" "), Cell(" ".join(words), "red"))
+    one.wrapped_line(Cell("short", "red"))
+
+    *lines, short = shown(one).splitlines()
+    plain = [re.sub(r"\x1b\[\d+m", "", line) for line in lines]
+    assert " ".join(plain).split() == ["bob", *words]
+    assert [len(line) <= 80 for line in plain] == [True] * 4
+    assert [line.startswith("  word") for line in plain] == [False, True, True, True]
+    assert (lines[1][:7], lines[1][-4:]) == ("  \x1b[31m", "\x1b[0m")
+    assert short == "\x1b[31mshort\x1b[0m"
+
+
+def test_a_long_text_in_a_pipe_is_one_line() -> None:
+    one = Screen(out=io.StringIO(), err=io.StringIO(), environ={})
+    one.wrapped_line(Cell("word " * 50))
+    one.wrapped_note(Cell("word " * 50))
+
+    assert shown(one).count("\n") == 1
+
+
+def test_in_a_pipe_a_very_long_text_does_not_widen_the_other_lines() -> None:
+    rows = align_columns([("x" * 300, "one"), ("short", "two")], width=None)
+
+    assert [row[0].text for row in rows] == ["x" * 300 + "  ", "short".ljust(62)]

@@ -13,7 +13,15 @@ import trio
 import supervisor
 from supervisor import Attention, Info, LastOutcome
 from supervisor.cli.output import Screen
-from supervisor.cli.session_cells import format_cost, format_tokens, shorten_ids, state_cell
+from supervisor.cli.session_cells import (
+    ATTENTION_WORDS,
+    all_state_words,
+    format_cost,
+    format_tokens,
+    shorten_ids,
+    state_cell,
+    state_words,
+)
 from supervisor.cli.session_table import print_sessions
 from tests.support.cli_runner import Caller, on_a_terminal
 
@@ -53,6 +61,38 @@ def test_a_failed_session_is_first_although_it_is_stopped(call: Caller, mixed: P
 
 def test_ps_filters_by_workspace(call: Caller, mixed: Path) -> None:
     assert names(call, "--workspace", mixed.parent, "--state", mixed) == ["broken"]
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("turn-failed", ["broken"]),
+        ("turn failed", ["broken"]),
+        ("failed", ["broken"]),
+        ("finished", ["done"]),
+        ("Suspended", ["done", "seen"]),  # the badge of one whose STATE is finished
+        ("lost", []),
+    ],
+)
+def test_ps_filters_by_what_the_state_shows(
+    word: str, found: list[str], call: Caller, mixed: Path
+) -> None:
+    assert names(call, "--badge", word, "--state", mixed) == found
+
+
+def test_every_word_of_the_state_can_be_typed(mixed: Path) -> None:
+    """Those of sessions of each need."""
+    info = Info(**_fields(mixed))
+    kinds = ATTENTION_WORDS.keys()
+    shown = {
+        word
+        for kind in kinds
+        for word in state_words(
+            attrs.evolve(info, attention=(Attention(kind, None, 1.0, 99),), badge="idle")
+        )
+    }
+
+    assert shown <= set(all_state_words())
 
 
 def test_ps_watch_without_a_terminal_prints_once(call: Caller, mixed: Path) -> None:
@@ -114,11 +154,11 @@ def test_a_small_cost_is_not_shown_as_nothing() -> None:
 
 
 def printed(
-    monkeypatch: pytest.MonkeyPatch, width: int, *found: Info, **options: bool
+    monkeypatch: pytest.MonkeyPatch, width: int, *found: Info, is_repainted: bool = False
 ) -> list[str]:
     out = io.StringIO()
     monkeypatch.setattr(Screen, "width", property(lambda _: width))
-    print_sessions(Screen(out=out), found, **options)
+    print_sessions(Screen(out=out), found, is_repainted=is_repainted)
     return out.getvalue().splitlines()
 
 
@@ -149,6 +189,25 @@ def test_children_with_the_name_of_another_are_named_by_their_paths(
     _, *lines = printed(monkeypatch, 140, *(Info(**one) for one in sessions))
 
     assert [line.split()[0] for line in lines] == ["api", "api/api", "s_2222", "docs"]
+
+
+def test_children_that_a_filter_has_left_alone_are_named_by_their_paths(
+    call: Caller, tmp_path: Path
+) -> None:
+    path = tmp_path / "family.db"
+
+    async def fill() -> None:
+        async with supervisor.open(path) as sup:
+            for name in ("api", "site"):
+                root = await sup.create("echo", name=name)
+                await (await root.spawn("scripted", "say hi", name="tests")).wait()
+
+    trio.run(fill)
+
+    assert sorted(names(call, "--agent", "scripted", "--state", path)) == [
+        "api/tests",
+        "site/tests",
+    ]
 
 
 @pytest.mark.parametrize(

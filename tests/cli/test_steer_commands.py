@@ -219,6 +219,20 @@ def test_a_child_is_spawned_below_its_parent(call: Caller, daemon: Daemon) -> No
     assert (child["depth"], child["lifetime"], child["role"]) == (1, "detached", "worker")
 
 
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [(("hello", "to", "you"), ""), ((), "hello to you\n"), (("-",), "hello to you")],
+)
+def test_the_text_of_a_child_is_several_words_or_standard_input(
+    words: tuple[str, ...], stdin: str, call: Caller, daemon: Daemon
+) -> None:
+    daemon(idle)
+
+    child = call("spawn", "bob", "echo", *words, "--role", "reader", "--json", stdin=stdin).json
+
+    assert (child["title"], child["role"]) == ("hello to you", "reader")
+
+
 def test_rm_takes_an_exact_name(call: Caller, daemon: Daemon) -> None:
     daemon(idle)
 
@@ -299,6 +313,9 @@ def test_a_fork_has_the_same_history(call: Caller, daemon: Daemon) -> None:
     daemon(stopped)
 
     assert call("fork", "bob", "--json").json["messages"] == 2
+    named = call("fork", "bob", "--name", "eve", "--json").json
+    assert (named["name"], named["messages"]) == ("eve", 2)
+    assert call("fork", "bob", "--name", "bob").code == 1
 
 
 def test_rm_refuses_a_part_of_an_id(

@@ -89,6 +89,10 @@ async def decide_what_is_no_decision(sup: Sup, _: Path) -> None:
     await sup.answer(request.id, "perhaps")  # type: ignore[arg-type]
 
 
+async def want_an_option_that_is_not_offered(sup: Sup, _: Path) -> None:
+    await (await sup.create("echo")).set(model="large")
+
+
 async def send_to_the_archive(sup: Sup, _: Path) -> None:
     session = await sup.create("echo")
     await session.stop()
@@ -186,6 +190,7 @@ CAUSES: dict[Cause, type[SupervisorError]] = {
     use_a_key_for_something_else: supervisor.IdempotencyConflict,
     answer_twice: supervisor.PermissionConflict,
     decide_what_is_no_decision: supervisor.InvalidDecision,
+    want_an_option_that_is_not_offered: supervisor.InvalidOverride,
     send_to_the_archive: supervisor.SessionNotActive,
     send_to_one_that_is_to_stay_stopped: supervisor.SessionNotActive,
     wait_for_what_was_cancelled: supervisor.InputRefused,

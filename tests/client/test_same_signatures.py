@@ -18,7 +18,7 @@ from tests.support.served_supervisor import KINDS, Kind, Session, Sup, opened
 
 PAIRS = [(supervisor.Supervisor, RemoteSupervisor), (supervisor.Session, RemoteSession)]
 # What another process cannot be given; and what the daemon does by itself.
-ONLY_EMBEDDED = {"hooks", "introspect", "reload"}
+ONLY_EMBEDDED = {"hooks", "introspect", "reload", "tool_access"}
 
 
 def names(kind: type) -> set[str]:
@@ -108,6 +108,7 @@ MISTAKES: dict[str, Ask] = {
     "edit strangely": lambda _, session: session.edit_input("\x1b[2J", "x"),
     "rule strangely": lambda _, session: session.remove_rule("\x1b[2J"),
     "fork strangely": lambda _, session: session.fork(at_turn=5),  # type: ignore[arg-type]
+    "fork nameless": lambda _, session: session.fork(name=" "),
     "scope unknown": lambda _, session: session.interrupt("world"),  # type: ignore[arg-type]
     "stop when": lambda _, session: session.stop(when="later"),  # type: ignore[arg-type]
     "resume other": lambda sup, _: sup.session("s_nobody").resume(),

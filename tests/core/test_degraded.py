@@ -46,12 +46,14 @@ NO_BRAKES = {
     ev.DetailsChanged,
     ev.RuleRemoved,
     ev.RecordsSeen,
+    ev.ToolCalled,
     ev.ChildAdmitted,
     ev.ChildDeleted,
     # events without a waiting caller
     agent_events.AgentAttached,
     agent_events.AgentSessionNamed,
     agent_events.AgentChoicesReported,
+    agent_events.OptionRefused,
     agent_events.AuthenticationRequested,
     agent_events.StartFailed,
     agent_events.AgentClosed,
@@ -83,7 +85,13 @@ NO_BRAKES = {
     agent_events.ShutdownRequested,
 }
 
-ADDING: set[type[do.Effect]] = {do.StartAgent, do.StartTurn, do.OfferSteering, do.AnswerRequest}
+ADDING: set[type[do.Effect]] = {
+    do.StartAgent,
+    do.StartTurn,
+    do.OfferSteering,
+    do.AnswerRequest,
+    do.SetOptions,  # a mode of the agent may allow it more
+}
 # Effects that undo another one, and the effects they undo.
 TAKING_BACK: Mapping[type[Any], type[Any]] = {
     do.CloseAgent: do.StartAgent,
@@ -107,7 +115,7 @@ HARMLESS: set[type[do.Effect]] = {
 
 TURN, OTHER_TURN = TurnId("turn_1"), TurnId("turn_2")
 INPUT, OTHER_INPUT = InputId("in_1"), InputId("in_2")
-NAMES: Mapping[str, Any] = {"turn": TURN, "input": INPUT, "decision": "reject_once"}
+NAMES: Mapping[str, Any] = {"turn": TURN, "input": INPUT, "decision": "reject_once", "options": {}}
 
 
 def one(kind: type[T], **fields: Any) -> T:  # noqa: ANN401 - as the fields

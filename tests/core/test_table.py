@@ -7,7 +7,7 @@ from supervisor.core.state import Phase
 from supervisor.core.table import ROWS, decide
 from tests.support.event_histories import history
 
-HISTORIES = 6_500
+HISTORIES = 7_000
 LENGTH = 60
 
 

@@ -28,6 +28,18 @@ async def harness(kind: Kind, runtime: DriverRuntime) -> Contract:
 
 
 @kinds_that("greet")
+async def test_unknown_options_change_nothing(harness: Contract) -> None:
+    harness.driver.set_options({"speed": "fast"})
+    harness.order_to("greet")
+    harness.driver.set_options({"speed": "slow"})
+
+    ended = await harness.context.heard(agent_events.TurnEnded)
+
+    assert ended.outcome == "completed"
+    assert harness.context.all(agent_events.OptionRefused) == []
+
+
+@kinds_that("greet")
 async def test_a_started_agent_is_attached_once(kind: Kind, runtime: DriverRuntime) -> None:
     harness = DriverHarness(kind.agent, runtime)
 

@@ -69,6 +69,8 @@ class Idler:
 
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None: ...
 
+    def set_options(self, options: object) -> None: ...
+
     def close(self) -> None:
         self.context.report_eventually(agent_events.AgentClosed(**self.context.stamp()))
 

@@ -152,6 +152,18 @@ async def test_forks_and_imports_of_a_named_session_get_a_number(
     assert (await made[-1].replay(last)).name == "auth-4"
 
 
+async def test_a_fork_takes_a_given_name_and_is_refused_a_taken_one(holder: Session) -> None:
+    await holder.prompt("hello")
+
+    fork = await holder.fork(name="other")
+
+    assert await name_of(fork) == "other"
+    assert len(await fork.transcript()) == 2
+    for taken in (NAME, "other"):
+        with pytest.raises(NameTaken):
+            await holder.fork(name=taken)
+
+
 # Giving a name up -----------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ import trio
 from trio.lowlevel import ParkingLot
 
 from supervisor.core.agent_events import TurnEnded
+from supervisor.core.agent_options import OptionValue
 from supervisor.core.creation import Message
 from supervisor.core.effects import OfferSteering, StartTurn
 from supervisor.core.errors import OutputTooLarge, PermissionDenied, SpawnRefused
@@ -61,6 +62,7 @@ class FakeDriverContext:
         self.ladder = Ladder()
         self.agent_session_id: str | None = None
         self.agent_session_cost = 0.0
+        self.wanted_options: dict[str, OptionValue] = {}
         # The processes that are recorded now, and all that ever were.
         self.processes: list[ProcessIdentity] = []
         self.processes_ever: list[ProcessIdentity] = []

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from supervisor.core import agent_events, text
 from supervisor.core import events as ev
+from supervisor.core.agent_options import AgentOption
 from supervisor.core.errors import SpawnRefused
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Limits, Lineage, Restart, Terms
@@ -257,12 +258,23 @@ class Chance:
             "tags": self.one_of(None, ("a", "b")),
             "custom": self.one_of(None, {"k": "v"}),
             "limits": self.one_of(None, Limits(turns=5)),
+            "options": self.one_of(None, {"model": "large"}, {"brief": True}, {"model": None}),
         }
 
     def _RecordsSeen(self, session: SessionState) -> dict[str, Any]:
         ended = 0 if session.last_turn is None else session.last_turn[-1]
         shown = [item.seq for item in session.attention]
         return {"seq": self.one_of(0, session.seen_seq, ended, ended + 1, *shown)}
+
+    def _ToolCalled(self, session: SessionState) -> dict[str, Any]:
+        return {
+            "caller": session.id,
+            "tool": self.one_of("spawn", "wait"),
+            "outcome": self.one_of("ok", "spawn_refused"),
+            "target": self.one_of(None, session.id),
+            "seconds": 0.5,
+            "refused": self.one_of(0, 3),
+        }
 
     def _request(self, session: SessionState) -> RequestId:
         there = [request.id for request in session.turn.requests] if session.turn else []
@@ -282,7 +294,18 @@ class Chance:
         able = Capabilities(
             steering=self.one_of("native", "boundary", "none"), ladder=self.one_of(*LADDERS)
         )
-        return {"agent": Agent(able, session_id=self.one_of(None, "theirs"), pid=7)}
+        return {
+            "agent": Agent(able, session_id=self.one_of(None, "theirs"), pid=7),
+            "options": self._offer(),
+        }
+
+    def _offer(self) -> tuple[AgentOption, ...]:
+        current = self.one_of("small", "large")
+        model = AgentOption(id="model", name="Model", current=current, values=("small", "large"))
+        return self.one_of((), (model,))
+
+    def _OptionRefused(self, _: SessionState) -> dict[str, Any]:
+        return {"option": "model", "value": "large", "problem": "not today"}
 
     def _StartFailed(self, _: SessionState) -> dict[str, Any]:
         return {"failure": Failure("startup", "no such file")}
@@ -351,7 +374,10 @@ class Chance:
         return {"session_id": self.new("theirs")}
 
     def _AgentChoicesReported(self, _: SessionState) -> dict[str, Any]:
-        return {"choices": {"modes": ["plan", "code"]}}
+        return {
+            "choices": {"modes": ["plan", "code"]},
+            "options": self.one_of(None, self._offer()),
+        }
 
     def _AuthenticationRequested(self, _: SessionState) -> dict[str, Any]:
         return {"method": self.one_of(None, "login")}

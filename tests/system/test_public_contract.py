@@ -28,7 +28,8 @@ SESSION_OPTIONS = (
 ERRORS = (
     "SessionNotFound SessionNotActive KeyTaken InvalidKey SpawnRefused InputRefused QueueFull"
     " InputTooLarge NotRunning TurnOver IdempotencyConflict PermissionNotFound PermissionConflict"
-    " InvalidDecision PermissionDenied BudgetSpent StoreDegraded StoreLocked StoreTooNew Fenced"
+    " InvalidDecision InvalidOverride PermissionDenied BudgetSpent StoreDegraded StoreLocked"
+    " StoreTooNew Fenced"
     " AgentUnknown AgentStartFailed ConfigError RecordNotFound OutputTooLarge ImportFailed"
     " RepairRefused NotStorable NoDaemon DaemonBusy AnswerLost"
 )
@@ -58,7 +59,8 @@ SHAPES = {
     " depth role lifetime expires_at limits permissions children turn_id turns messages"
     " tool_calls queued generation epoch last_seq usage stop_reason stop_detail last_failure"
     " waiting_for restarts agent_session_id pid created_at updated_at last_active_at spent"
-    " last_outcome attention seen_seq",
+    " last_outcome attention seen_seq options offered_options",
+    "AgentOption": "id name category kind current values has_more",
     "LastOutcome": "outcome reason at turn_id seq",
     "Attention": "kind detail at seq",
     "SessionKey": "agent channel peer thread",
@@ -128,7 +130,7 @@ PARAMETERS = {
     "Session.stop": "when",
     "Session.fork": "at_turn",
     "Session.append": "role text",
-    "Session.set": "title tags custom limits",
+    "Session.set": "title tags custom limits options model effort",
     "Session.export": "format redact",
     "Session.repair": "dry_run force",
     "Session.replay": "at",
@@ -142,7 +144,7 @@ RECORD_KINDS = (
     " input_settled generation_raised turn_started user_text agent_text thought tool_call"
     " tool_update tool_ended plan permission_asked permission_answered rule_changed usage steered"
     " interrupted child_started child_ended spawn_refused seen quiet stalled progress_resumed"
-    " agent_restarting warning turn_ended"
+    " agent_restarting warning turn_ended options_changed"
 )
 
 COMMAND_NAMES = (

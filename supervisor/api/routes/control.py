@@ -7,8 +7,7 @@ from typing import Any, Final, Literal
 import trio
 
 from supervisor.api.operation import DeferredResponse, operation
-from supervisor.api.params import Params, body_params, body_params_of
-from supervisor.api.request import OperationCall
+from supervisor.api.params import OperationCall, Params, body_params, body_params_of
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,
@@ -171,7 +170,7 @@ async def resume(call: OperationCall) -> Info:
     "/v1/sessions/{id}/fork",
     body_params_of(Session.fork),
     status=201,
-    raises=(*_START_ERRORS, InputRefused),
+    raises=(*_START_ERRORS, InputRefused, ConfigError, NameTaken),
 )
 async def fork(call: OperationCall) -> Info:
     """Create a session with a copy of the history up to the end of a turn."""

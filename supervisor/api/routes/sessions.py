@@ -6,10 +6,10 @@ from supervisor.api.operation import operation
 from supervisor.api.params import (
     BODY_CONSTRAINTS,
     RESOLVE_CONSTRAINTS,
+    OperationCall,
     body_params_of,
     query_params_of,
 )
-from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,
@@ -18,6 +18,7 @@ from supervisor.core.errors import (
     IdempotencyConflict,
     InputRefused,
     InvalidKey,
+    InvalidOverride,
     KeyTaken,
     NameTaken,
     PermissionDenied,
@@ -132,12 +133,19 @@ _CHANGE_PARAMS = body_params_of(
     "PATCH",
     "/v1/sessions/{id}",
     _CHANGE_PARAMS,
-    raises=(SessionNotFound, ConfigError, NameTaken, SessionNotActive, StoreDegraded),
+    raises=(
+        SessionNotFound,
+        ConfigError,
+        InvalidOverride,
+        NameTaken,
+        SessionNotActive,
+        StoreDegraded,
+    ),
 )
 async def change(call: OperationCall) -> Info:
     """Change the given fields of a session and keep all others.
 
-    Limits that are not named also keep their value.
+    Limits and options that are not named also keep their value.
     """
     given = dict(call.arguments)
     if not given.get("limits"):

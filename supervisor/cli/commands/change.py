@@ -1,4 +1,4 @@
-"""`understudy set`: change name, title, tags, custom values, limits and budgets of a session."""
+"""`understudy set`: change details, limits, budgets and agent options of a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import click
 from supervisor.cli.async_runner import run_requests
 from supervisor.cli.options import LINE, NAME, TEXT, json_option
 from supervisor.cli.output import Screen
-from supervisor.cli.session_options import limit_options, parse_limits
+from supervisor.cli.session_options import (
+    agent_options,
+    limit_options,
+    parse_agent_options,
+    parse_limits,
+)
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import Cell
 
@@ -36,9 +41,13 @@ from supervisor.cli.text_format import Cell
     help="Replace the custom values; may be repeated.",
 )
 @limit_options
+@agent_options
 @json_option
 def set_(*, session: str, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - click's options
-    """Change what is given and keep the rest; limits and budgets apply at once."""
+    """Change what is given and keep the rest; limits and budgets apply at once.
+
+    Options of the agent apply from its next turn; NAME= leaves one to the agent again.
+    """
     screen = Screen(as_json=as_json)
     changes = _changes(options)
     if not changes:
@@ -51,6 +60,7 @@ def _changes(options: dict[str, Any]) -> dict[str, Any]:
     if options["tags"] and options["no_tags"]:
         raise click.UsageError("Give --tag or --no-tags, not both.")
     changes: dict[str, Any] = {"limits": parse_limits(options)}
+    changes["options"] = parse_agent_options(options)
     changes |= {name: options[name] for name in ("name", "title")}
     changes["custom"] = dict(map(_split_custom, options["custom"]))
     changes = {name: value for name, value in changes.items() if value}

@@ -58,6 +58,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "stalled": ("waits_for", "detail"),
     "progress_resumed": ("was",),
     "seen": ("seq",),
+    "mcp_call": ("tool", "outcome", "target", "caller", "refused"),
 }
 # The counts of an interrupt, printed if they are not zero.
 _COUNTS: Final = ("matched", "stopped", "unreachable")

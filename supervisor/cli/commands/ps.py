@@ -5,21 +5,23 @@ from __future__ import annotations
 import io
 import os
 import time
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 import attrs
 import click
 import orjson
 
 from supervisor.cli.async_runner import run_reading
-from supervisor.cli.options import BADGE, FILTER, PHASE, Count, json_option, state_option
+from supervisor.cli.options import FILTER, PHASE, STATE, Count, json_option, state_option
 from supervisor.cli.output import Screen
-from supervisor.cli.session_table import print_sessions, print_tree
+from supervisor.cli.session_cells import state_words
+from supervisor.cli.session_table import print_sessions, print_tree, roots_elsewhere
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import Cell, counted, cut_note
 from supervisor.core.errors import short_repr
-from supervisor.core.info import NEEDS, need_of
+from supervisor.core.info import NEEDS, Badge, need_of
 from supervisor.core.session_values import Phase
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 ListPlace: TypeAlias = tuple[int, float, str]
 
 _PAGE_SIZE: Final = 500
+# Each name is a request.
+_MAX_ROOTS_NAMED: Final = 20
+# Shown only for sessions that have the badge; failed is also the word for a turn that failed.
+_EXACT_BADGES: Final = frozenset(get_args(Badge)) - {"failed"}
 _WATCH_SECONDS: Final = 2.0
 
 
@@ -41,7 +47,9 @@ _WATCH_SECONDS: Final = 2.0
 @click.option("-w", "--watch", "repeats", is_flag=True, help="Repaint the list every 2 seconds.")
 @click.option("--agent", metavar="NAME", type=FILTER, help="Only sessions of this agent.")
 @click.option("--phase", metavar="PHASE", type=PHASE, help="Only sessions in this phase.")
-@click.option("--badge", metavar="BADGE", type=BADGE, help="Only sessions with this badge.")
+@click.option(
+    "--badge", metavar="STATE", type=STATE, help="Only sessions with this STATE, or this badge."
+)
 @click.option("--tag", metavar="TAG", type=FILTER, help="Only sessions with this tag.")
 @click.option(
     "--workspace", metavar="PATH", type=FILTER, help="Only sessions that work in this folder."
@@ -77,15 +85,20 @@ def ps(
     it. Other stopped sessions are listed with --all, --phase or --badge.
 
     STATE is the badge, or for an idle session what you have not seen: a turn that failed or
-    finished. Such a session has the badge idle.
+    finished. Such a session has the badge idle. --badge takes both, with - for a blank:
+    turn-failed.
     """
     screen = Screen(as_json=as_json)
     asked = {name: value for name, value in filters.items() if value is not None}
     # A phase or a badge selects stopped sessions too.
     include_stopped = with_stopped or "phase" in asked or "badge" in asked
+    state_word = asked.pop("badge", None)
+    if state_word in _EXACT_BADGES:
+        asked["badge"], state_word = state_word, None
     wanted = WantedSessions(
         asked,
         include_stopped=include_stopped,
+        state_word=state_word,
         limit=limit,
         ids_only=ids_only,
         after=None if cursor is None else _decode_place(cursor),
@@ -103,6 +116,8 @@ class WantedSessions:
 
     asked: dict[str, Any] = attrs.field(factory=dict)
     include_stopped: bool = attrs.field(default=False, kw_only=True)
+    # A word of the column STATE, which the daemon does not compare.
+    state_word: str | None = attrs.field(default=None, kw_only=True)
     limit: int = attrs.field(default=100, kw_only=True)
     ids_only: bool = attrs.field(default=False, kw_only=True)
     after: ListPlace | None = attrs.field(default=None, kw_only=True)
@@ -113,7 +128,9 @@ async def _ps(screen: Screen, state: str | None, wanted: WantedSessions) -> None
         found, hidden = await list_sessions(sup, wanted)
         # The phase of a damaged session is unknown. Finding them reads all rows.
         damaged = (await sup.stats()).damaged if wanted.include_stopped else ()
-    shown = found[: wanted.limit]
+        shown = found[: wanted.limit]
+        is_table = not (screen.as_json or wanted.ids_only)
+        roots = await _root_names(sup, shown) if is_table else {}
     if screen.as_json:
         is_cut = len(shown) < len(found)
         data: dict[str, Any] = {
@@ -126,7 +143,7 @@ async def _ps(screen: Screen, state: str | None, wanted: WantedSessions) -> None
         for info in shown:
             screen.line(info.id)
         return
-    print_sessions(screen, shown)
+    print_sessions(screen, shown, roots=roots)
     if len(shown) < len(found):
         screen.note(cut_note("first", len(shown), "session"))
     elif hidden:
@@ -145,6 +162,8 @@ async def _watch(screen: Screen, state: str | None, wanted: WantedSessions) -> N
         notes = io.StringIO()
         async with open_target(Screen(err=notes), state=state, access="read") as sup:
             found, _ = await list_sessions(sup, wanted)
+            shown = found[: wanted.limit]
+            roots = await _root_names(sup, shown)
         said = notes.getvalue().split("\n")[:-1]
         rows = os.get_terminal_size().lines - 3 - len(said)
         screen.write("\x1b[H\x1b[J")
@@ -152,8 +171,14 @@ async def _watch(screen: Screen, state: str | None, wanted: WantedSessions) -> N
         screen.line(Cell(f"{counted(len(found), 'session')}, {clock}", "dim"))
         for note in said:
             screen.line(Cell(note, "red"))
-        print_sessions(screen, found[: max(0, min(rows, wanted.limit))], is_repainted=True)
+        print_sessions(screen, shown[: max(0, rows)], roots=roots, is_repainted=True)
         await _pause()
+
+
+async def _root_names(sup: Target, shown: Sequence[Info]) -> dict[str, str]:
+    """Return the names of roots of children that a filter has left alone, of the first of them."""
+    pages = [await sup.resolve(one, "session") for one in roots_elsewhere(shown)[:_MAX_ROOTS_NAMED]]
+    return {match.id: match.name for page in pages for match in page.items if match.name}
 
 
 async def _pause() -> None:
@@ -175,6 +200,8 @@ async def list_sessions(sup: Target, wanted: WantedSessions) -> tuple[list[Info]
     while True:
         page = await sup.list(**wanted.asked, limit=_PAGE_SIZE, cursor=cursor)
         for info in page.items:
+            if wanted.state_word is not None and wanted.state_word not in state_words(info):
+                continue
             if (
                 wanted.include_stopped
                 or info.phase is not Phase.STOPPED

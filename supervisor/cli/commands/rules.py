@@ -16,7 +16,24 @@ from supervisor.cli.text_format import Cell
 from supervisor.core.errors import short_repr
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[ls|rm]")
+class _RulesGroup(click.Group):
+    """The commands of rules; the name of a session in their place is pointed to `ls`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command as click does; fail with the command that is meant for another word."""
+        word = args[0]
+        if word not in self.commands and not word.startswith("-"):
+            raise click.UsageError(
+                f"{short_repr(word)} is neither ls nor rm. `understudy rules ls"
+                f" {shlex.quote(word)}` lists the rules of a session.",
+                ctx,
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_RulesGroup, invoke_without_command=True, subcommand_metavar="[ls|rm]")
 @json_option
 @click.pass_context
 def rules(ctx: click.Context, *, as_json: bool) -> None:  # noqa: ARG001 - of its commands

@@ -29,6 +29,7 @@ from supervisor.cli.options import (
 )
 from supervisor.cli.output import Screen
 from supervisor.cli.safe import safe
+from supervisor.cli.session_cells import named_id
 from supervisor.cli.target import find_session, load_configuration, open_target
 from supervisor.cli.text_format import Cell, cut_note, format_timestamp, truncate
 from supervisor.core.text import one_line
@@ -99,7 +100,7 @@ def _show(screen: Screen, hit: SearchHit) -> None:
     screen.line(
         *screen.fit(
             [
-                Cell(hit.session_id, "bold"),
+                Cell(named_id(hit.session_id, hit.name), "bold"),
                 Cell(f"  {format_timestamp(hit.at)}  {hit.seq}  {who}{title}", "dim"),
             ]
         )

@@ -15,6 +15,7 @@ from supervisor.cli.async_runner import run_reading
 from supervisor.cli.options import json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.session_cells import named_id, outcome_text
+from supervisor.cli.session_fields import option_fields, rights_fields
 from supervisor.cli.target import find_session, open_target
 from supervisor.cli.text_format import (
     Cell,
@@ -25,6 +26,7 @@ from supervisor.cli.text_format import (
     format_timestamp,
 )
 from supervisor.cli.wait_words import reason_words, wait_words, zombie_hint
+from supervisor.cli.why_text import why_lines
 from supervisor.core.errors import SupervisorError
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from supervisor.core.creation import Message
     from supervisor.core.info import Info
     from supervisor.handles.session import Session
-    from supervisor.handles.shapes import Waits
 
 # Sessions beside the one that is shown whose names are asked for.
 _MAX_NAMED: Final = 20
@@ -87,7 +88,7 @@ def show_info(
     """Print the session field by field, `names` beside ids; empty fields are left out."""
     screen.fields(_fields(info, names, time.time()))
     if info.waiting_for == "zombie":
-        screen.note(zombie_hint(info.name or info.id))
+        screen.wrapped_note(Cell(zombie_hint(info.name or info.id)))
 
 
 def _fields(
@@ -109,6 +110,8 @@ def _fields(
         ("tags", ", ".join(info.tags)),
         ("custom", ", ".join(f"{name}={value}" for name, value in info.custom.items())),
     )
+    yield from option_fields(info)
+    yield from rights_fields(info)
     yield from _tree_fields(info, names, now)
     yield from _work_fields(info)
     for name, at in (("created", info.created_at), ("active", info.last_active_at)):
@@ -215,30 +218,13 @@ async def _why(screen: Screen, session: str) -> None:
     if screen.as_json:
         screen.data(answer)
         return
-    for waits in answer.chain:
-        name = names.get(waits.session_id)
-        shown_id = "" if name is None else f"{waits.session_id}, "
-        screen.line(
-            Cell(name or waits.session_id, "bold"),
-            f" ({shown_id}{waits.agent}, {waits.badge}) {_wait_text(waits)}",
-            Cell(f", for {format_duration(waits.seconds)}", "dim"),
-        )
-        if waits.waits_for == "zombie":
-            screen.note(zombie_hint(session))
-    if answer.cycle:
-        circle = " -> ".join(names.get(one) or one for one in (*answer.cycle, answer.cycle[0]))
-        screen.line(Cell(f"They wait for each other: {circle}", "red"))
+    for line in why_lines(answer, names):
+        screen.wrapped_line(*line)
+    if any(waits.waits_for == "zombie" for waits in answer.chain):
+        screen.wrapped_note(Cell(zombie_hint(session)))
 
 
 async def _read_names(sup: Target, session_ids: Sequence[str]) -> dict[str, str | None]:
     """Return the names of the first of the sessions."""
     found = [await sup.resolve(one, "session") for one in session_ids[:_MAX_NAMED]]
     return {match.id: match.name for page in found for match in page.items}
-
-
-def _wait_text(waits: Waits) -> str:
-    if waits.waits_for == "nothing":
-        reason = "" if waits.detail is None else f" {reason_words(waits.detail)}"
-        return f"has stopped{reason}, and waits for nothing"
-    detail = "" if waits.detail is None else f" ({waits.detail})"
-    return f"waits for {wait_words(waits.waits_for)}{detail}"

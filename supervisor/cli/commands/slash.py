@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from supervisor.cli.output import Screen
 from supervisor.cli.text_format import Cell
+from supervisor.cli.why_text import why_lines
 from supervisor.core.errors import InputRefused
 
 from .send import show_inputs
@@ -46,7 +47,8 @@ async def handle_line(screen: Screen, session: Session, line: str) -> bool:
         return True
     known = _SLASH_COMMANDS.get(word)
     if known is None:
-        raise InputRefused(f"unknown command {word}", hint="/help lists the commands")
+        words = ", ".join((*_SLASH_COMMANDS, "/quit"))
+        raise InputRefused(f"unknown command {word}", hint=f"the commands are {words}")
     await known(screen, session, rest.strip())
     return True
 
@@ -88,7 +90,9 @@ async def _cancel(screen: Screen, session: Session, place: str) -> None:
 
 
 async def _why(screen: Screen, session: Session, _: str) -> None:
-    screen.note(str(await session.why()))
+    answer, info = await session.why(), await session.info()
+    for line in why_lines(answer, {info.id: info.name}):
+        screen.wrapped_note(*line)
 
 
 async def _show(screen: Screen, session: Session, _: str) -> None:

@@ -93,19 +93,23 @@ def archive(*, sessions: tuple[str, ...], tag: str | None, undo: bool, as_json: 
 @click.command()
 @click.argument("session", metavar="ID")
 @click.option("--at-turn", metavar="TURN", help="Copy the history up to the end of this turn.")
+@click.option("--name", metavar="NAME", type=NAME, help="Name of the new session.")
 @json_option
-def fork(*, session: str, at_turn: str | None, as_json: bool) -> int:
-    """Create a session with the same history and print its id."""
+def fork(*, session: str, at_turn: str | None, name: str | None, as_json: bool) -> int:
+    """Create a session with the same history and print its id.
+
+    Without --name it has the name of the session with a number.
+    """
     screen = Screen(as_json=as_json)
-    return run_requests(screen, partial(_fork, screen, session, at_turn))
+    return run_requests(screen, partial(_fork, screen, session, at_turn, name))
 
 
-async def _fork(screen: Screen, session: str, at_turn: str | None) -> None:
+async def _fork(screen: Screen, session: str, at_turn: str | None, name: str | None) -> None:
     async with open_target(screen) as sup, progress(screen, "forking"):
         found = await find_session(sup, session)
         if at_turn is not None:
             at_turn = await find_id(sup, "turn", at_turn, session=found)
-        made = await found.fork(at_turn=at_turn)
+        made = await found.fork(at_turn=at_turn, name=name)
         show_created(screen, await made.info())
 
 

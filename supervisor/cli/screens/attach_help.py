@@ -14,10 +14,10 @@ Ctrl-Home      the first records; older ones are read at the top
 Ctrl-End, Esc  the end, which the screen follows again
 Ctrl-O         thoughts whole, or as one line
 Esc            move to a request, where letters answer it, and back
-               (in a session that `top` has opened: then back to the list)
-y n            there: allow once, reject once (from the input: Alt-y, Alt-n)
+               (in a session opened from `top`: back to the list)
+y n            there: allow, reject once (in the input: Alt-y, Alt-n)
 a d            there: allow always, reject always, after a second key
-/help          commands: /steer, /interrupt, /inputs, /cancel, /why, /show
+/help          also /steer /interrupt /inputs /cancel /why /show /quit
 F1             this help
 
 send       starts a turn, or waits in the queue while one runs

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from rich.text import Text
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -49,7 +49,9 @@ _SEEN_SECONDS: Final = 1.0
 _NEWS_SECONDS: Final = 4.0
 _MAX_PENDING_SHOWN: Final = 3
 # Records that change no state that the last line shows.
-_STATELESS_KINDS: Final = frozenset({"agent_text", "thought", "tool_update", "user_text", "seen"})
+_STATELESS_KINDS: Final = frozenset(
+    {"agent_text", "thought", "tool_update", "user_text", "seen", "mcp_call"}
+)
 
 
 class AttachScreen(Screen[None]):
@@ -227,10 +229,13 @@ class AttachScreen(Screen[None]):
 
     # Drawing ------------------------------------------------------------------------------
 
+    @on(InputLine.ModeChanged)
+    @on(events.Resize)
     def _draw_state(self) -> None:
         if not self.is_attached:
             return
-        self._update("#mode", mode_cells(self.input.mode, self._info, way_out=self.way_out))
+        mode, width = self.input.mode, self.size.width
+        self._update("#mode", mode_cells(mode, self._info, way_out=self.way_out, width=width))
         self._update("#status", status_cells(self._info, connection=self._feed.trouble))
         waiting = list(self.transcript.model.pending)
         lines = [f"{one_line(one.when_busy)}: {one.text}" for one in waiting[:_MAX_PENDING_SHOWN]]
@@ -261,10 +266,6 @@ class AttachScreen(Screen[None]):
         self._say(f"error: {one_line(str(error.args[0]))}{hint}", "red")
 
     # Input --------------------------------------------------------------------------------
-
-    def on_input_line_mode_changed(self) -> None:
-        """Say what Enter does in the new mode."""
-        self._draw_state()
 
     def on_input_line_submitted(self, message: InputLine.Submitted) -> None:
         """Send the text, and say what became of it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from supervisor.cli.text_format import Cell, badge_cell
+from supervisor.cli.text_format import Cell, badge_cell, cell_width
 from supervisor.cli.transcript.lines import format_count
 from supervisor.cli.wait_words import wait_words
 from supervisor.core.session_values import Phase, WhenBusy
@@ -28,10 +28,14 @@ WHEN_BUSY: Final[dict[Mode, WhenBusy]] = {
 }
 _OUTCOME_STYLES: Final = {"completed": "green", "interrupted": "yellow"}
 _BUSY_TEXTS: Final[dict[Mode, str]] = {
-    "steer": "Enter steers the running turn",
+    "steer": "Enter steers the turn",
     "interrupt": "Enter ends the turn and goes on with this text",
 }
-KEYS_HINT: Final = "Ctrl-C interrupt · Tab mode · F1 help"
+# After the way out, the most useful first, while a turn runs and while none does; a narrow screen
+# leaves out the last ones.
+_BUSY_HINTS: Final = ("F1 help", "Ctrl-C interrupt", "Tab mode")
+_IDLE_HINTS: Final = ("F1 help", "Tab mode", "Ctrl-C interrupt")
+_SEPARATOR: Final = " · "
 
 
 def enter_text(mode: Mode, info: Info | None) -> str:
@@ -49,13 +53,18 @@ def enter_text(mode: Mode, info: Info | None) -> str:
     return _BUSY_TEXTS[mode]
 
 
-def mode_cells(mode: Mode, info: Info | None, *, way_out: str) -> list[Cell]:
-    """Return the line below the input; its end, which a narrow screen cuts, is least needed."""
-    return [
-        Cell(f"[{mode}] ", _MODE_STYLES[mode]),
-        Cell(enter_text(mode, info)),
-        Cell(f" · {way_out} · {KEYS_HINT}", "dim"),
-    ]
+def mode_cells(mode: Mode, info: Info | None, *, way_out: str, width: int) -> list[Cell]:
+    """Return the line below the input: what Enter does, and the hints that fit, each whole."""
+    enter = enter_text(mode, info)
+    left = width - len(f"[{mode}] ") - cell_width(enter)
+    is_busy = info is not None and info.turn_id is not None
+    hints = ""
+    for hint in (way_out, *(_BUSY_HINTS if is_busy else _IDLE_HINTS)):
+        left -= len(_SEPARATOR) + len(hint)
+        if left < 0:
+            break
+        hints += _SEPARATOR + hint
+    return [Cell(f"[{mode}] ", _MODE_STYLES[mode]), Cell(enter), Cell(hints, "dim")]
 
 
 def receipt_text(receipt: Receipt) -> str:

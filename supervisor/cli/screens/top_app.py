@@ -1,4 +1,8 @@
-"""The program `top`: its screen in a terminal, on asyncio."""
+"""The program `top`: its screen in a terminal, on asyncio.
+
+Rule 1: what is typed before the first snapshot is drawn does nothing, except to leave: the user has
+        not seen what it would act on.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import contextlib
 import signal
 from typing import Final
 
+from textual import events
 from textual.app import App
 
 from supervisor.core.errors import SupervisorError
@@ -17,6 +22,7 @@ from .top_screen import TopScreen
 
 # The colours of the terminal, on its own background.
 _THEME: Final = "ansi-dark"
+_LEAVING_KEYS: Final = frozenset({"q", "ctrl+c"})
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
@@ -31,6 +37,18 @@ class TopApp(App[SupervisorError | None]):
         super().__init__()
         self.theme = _THEME
         self.top_screen = TopScreen(connect, every=every, slash_commands=slash_commands)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Pass an event on, unless it is of the user and came before anything was drawn."""
+        if isinstance(event, events.InputEvent | events.Paste) and self._is_early(event):
+            return
+        await super().on_event(event)
+
+    def _is_early(self, event: events.Event) -> bool:
+        drawn_at = self.top_screen.list.drawn_at
+        if drawn_at is not None and event.time > drawn_at:
+            return False
+        return not (isinstance(event, events.Key) and event.key in _LEAVING_KEYS)
 
     async def on_mount(self) -> None:
         """Show the list; leave the terminal as it was when a signal ends the program."""

@@ -82,12 +82,6 @@ NEED_STYLES: Final[Mapping[Need, str]] = {
     "idle": "cyan",
     "resting": "dim",
 }
-# Shorter words for the narrow column of the state; the others are those of `ps`.
-_STATE_WORDS: Final[Mapping[str, str]] = {
-    "waiting-for-you": "waiting",
-    "waiting-for-auth": "login",
-    "spawn refused": "no spawn",
-}
 
 
 def choose_columns(
@@ -202,7 +196,7 @@ def state_cell(entry: Entry) -> Cell:
     if entry.is_deleted:
         return Cell("gone", "dim")
     shown = session_cells.state_cell(entry.row, entry.need)
-    text = _STATE_WORDS.get(shown.text, shown.text)
+    text = session_cells.SHORT_STATES.get(shown.text, shown.text)
     if len(text) > _BY_NAME["state"].width:
         text = text.rpartition(", ")[2]  # `suspended, failed`: the outcome is never cut
     return Cell(text, shown.style or NEED_STYLES[entry.need])

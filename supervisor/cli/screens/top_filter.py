@@ -1,7 +1,8 @@
 """The filter of `top`: words that a row must match, all of them.
 
-`agent:`, `tag:` and `badge:` compare the beginning, `workspace:` any part; other words are searched
-in the id, name, title, agent, role and last text. Case does not count.
+`agent:`, `tag:` and `state:` compare the beginning, `workspace:` any part; other words are searched
+in the id, name, title, agent, role and last text. Case does not count. `state:` takes what the
+column STATE shows, with `-` for a blank, and the badge; `badge:` is another word for it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,23 @@ from typing import Final
 
 import attrs
 
+from supervisor.cli.session_cells import filter_word, state_words
 from supervisor.handles.session_rows import SessionRow
+
+
+def _has_state(row: SessionRow, word: str) -> bool:
+    wanted = filter_word(word)
+    return any(one.startswith(wanted) for one in state_words(row))
+
 
 _FIELDS: Final[dict[str, Callable[[SessionRow, str], bool]]] = {
     "agent": lambda row, word: row.agent.casefold().startswith(word),
     "tag": lambda row, word: any(tag.casefold().startswith(word) for tag in row.tags),
-    "badge": lambda row, word: row.badge.startswith(word),
+    "state": _has_state,
+    "badge": _has_state,
     "workspace": lambda row, word: word in (row.workspace or "").casefold(),
 }
-FILTER_FIELDS: Final = tuple(_FIELDS)
+_STATE_FIELDS: Final = frozenset({"state", "badge"})
 
 
 @attrs.frozen
@@ -40,7 +49,9 @@ class RowFilter:
     @property
     def asks_for_stopped(self) -> bool:
         """Whether a word names the badge of stopped sessions, which are not always listed."""
-        return any(field == "badge" and "stopped".startswith(word) for field, word in self.words)
+        return any(
+            field in _STATE_FIELDS and "stopped".startswith(word) for field, word in self.words
+        )
 
 
 def parse_filter(text: str) -> RowFilter:

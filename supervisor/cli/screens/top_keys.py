@@ -46,7 +46,7 @@ KEY_FAMILIES: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         (
             Key(("enter",), "open", "open the session: its live transcript and input", "open"),
             Key(
-                ("slash",), "filter", "filter: words, agent: tag: badge: workspace:", "filter", "/"
+                ("slash",), "filter", "filter: words, agent: tag: state: workspace:", "filter", "/"
             ),
             Key(("a",), "toggle_stopped", "list stopped sessions too, or not"),
             Key(("d",), "show_pane('details')", "details of the selected session; again: hide"),

@@ -48,11 +48,22 @@ class SessionList(LineView, can_focus=True, inherit_bindings=False):
         self.added_columns: set[ColumnName] = set()
         self.column_widths: dict[ColumnName, int] = {}
         self._empty_text = ""
+        self._has_begun = False
+        # When the first lines were drawn, by the clock of events; None before.
+        self.drawn_at: float | None = None
 
     # Drawing -------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """Draw the first snapshot, which the model has."""
+        if not self._has_begun:
+            self._has_begun = True
+            self.refresh()
+
     def render_line(self, y: int) -> Strip:
         """Return one line of the screen."""
+        if self._has_begun and self.drawn_at is None:
+            self.drawn_at = time.monotonic()
         width = self.size.width
         place = y + round(self.scroll_offset.y)
         base = self.base_style

@@ -21,7 +21,8 @@ from supervisor.cli.text_format import Cell, counted
 from supervisor.core.errors import SupervisorError
 from supervisor.core.text import one_line
 
-from .attach_screen import AttachScreen, SlashCommands
+from .attach_screen import SlashCommands
+from .opened_session import OpenedSession
 from .styled_text import cells_text
 from .top_dialogs import HelpScreen
 from .top_feed import Connect, TopFeed
@@ -46,27 +47,6 @@ _OPENING_KEYS: Final = frozenset({"slash", "m", "s", "i"})
 _AGE_SECONDS: Final = 1.0
 _WHY_SECONDS: Final = 3.0
 _REMARK_SECONDS: Final = 8.0
-_DISCARD_SECONDS: Final = 3.0
-
-
-class OpenedSession(AttachScreen):
-    """A session that was opened from the list; Escape goes back, from a request or without one."""
-
-    way_out: ClassVar[str] = "Esc back"
-    # Until then Escape goes back although a text is lost.
-    _discards_until = 0.0
-
-    def action_switch(self) -> None:
-        """Go to the request that waits, or back to the list; ask before a text is lost."""
-        panel = self.panel
-        is_for_request = panel.request is not None and (panel.is_confirming or not panel.has_focus)
-        if self._clock() < self._discards_until or not (is_for_request or self.input.text):
-            self.action_leave()
-            return
-        super().action_switch()
-        if not is_for_request:
-            self._discards_until = self._clock() + _DISCARD_SECONDS
-            self._say("Esc again goes back to the list; the text is not sent", "yellow")
 
 
 class TopScreen(ListActs):
@@ -150,6 +130,8 @@ class TopScreen(ListActs):
         if self.feed.first_error is not None:
             self.app.exit(self.feed.first_error)
             return
+        if self.feed.snapshots:
+            self.list.begin()
         self.transcript.show_items()
         had_selection = self.model.selected
         self.list.update(time.monotonic())

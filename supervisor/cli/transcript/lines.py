@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias, assert_never
 
 from supervisor.cli.text_format import Cell, cell_width, format_duration, format_time, truncate
+from supervisor.cli.wrapping import wrap_text
 
 from .blocks import (
     Block,
@@ -19,7 +20,6 @@ from .blocks import (
     TurnEndBlock,
     TurnStartBlock,
 )
-from .wrapping import wrap_text
 
 Line: TypeAlias = list[Cell]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from supervisor.cli.text_format import format_duration
+from supervisor.core.agent_options import changes_text
 from supervisor.core.records import Body, Record
 
 from .blocks import Mood, NoteBlock
@@ -87,6 +88,14 @@ def _rule_changed(body: Body) -> Sentence:
     return "rule", (body.get("tool"), body.get("decision") or "removed"), "plain"
 
 
+def _options_changed(body: Body) -> Sentence | None:
+    wanted, current = changes_text(body.get("options")), changes_text(body.get("current"))
+    if wanted:
+        return "options", (wanted,), "plain"
+    # What the agent offers is shown on request.
+    return ("the agent changed its options", (current,), "plain") if current else None
+
+
 def _interrupted(body: Body) -> Sentence:
     scope, step, reason = body.get("scope"), body.get("step"), body.get("reason")
     if scope == "tool_call":
@@ -120,6 +129,13 @@ def _warning(body: Body) -> Sentence:
     return "warning", (body.get("text"),), "notice"
 
 
+def _mcp_call(body: Body) -> Sentence | None:
+    # What a call did is shown by other records.
+    if body.get("outcome") == "ok":
+        return None
+    return "a call of a tool was refused", (body.get("tool"), body.get("outcome")), "plain"
+
+
 def _silence(body: Body) -> str:
     what = f" ({first_line(body.get('detail'))})" if body.get("detail") else ""
     seconds = _seconds_text(body.get("seconds"))
@@ -143,12 +159,14 @@ _SENTENCES: Final[Mapping[str, Callable[[Body], Sentence | None]]] = {
     "session_archived": _archived,
     "agent_restarting": _restarting,
     "rule_changed": _rule_changed,
+    "options_changed": _options_changed,
     "interrupted": _interrupted,
     "quiet": _quiet,
     "stalled": _stalled,
     "progress_resumed": _progress_resumed,
     "spawn_refused": _spawn_refused,
     "warning": _warning,
+    "mcp_call": _mcp_call,
 }
 
 NOTE_KINDS: Final = ("input_settled", *_SENTENCES)

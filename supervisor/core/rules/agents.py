@@ -22,6 +22,7 @@ from supervisor.core.effects import CloseAgent, SetTimer, StartAgent, StopDepend
 from supervisor.core.state import Failure, Phase
 from supervisor.core.step import Draft
 
+from .agent_options import note_offer
 from .input_queue import expire_inputs
 from .restarts import EXITED_BEFORE_START, restart_or_stop
 from .steering import fail_handed, reoffer_steering
@@ -51,8 +52,10 @@ def record_agent_session(draft: Draft, event: AgentSessionNamed) -> None:
 
 
 def record_choices(draft: Draft, event: AgentChoicesReported) -> None:
-    """Record the modes, options and commands that the agent offers; no decision depends on them."""
+    """Record the modes, options and commands that the agent offers."""
     draft.note("session_changed", choices=dict(event.choices))
+    if event.options is not None:
+        note_offer(draft, event.options)
 
 
 def record_authentication(draft: Draft, event: AuthenticationRequested) -> None:
@@ -73,6 +76,7 @@ def _record_agent(draft: Draft, event: AgentAttached) -> None:
         capabilities=attrs.asdict(event.agent.capabilities)
         | {"ladder": list(event.agent.capabilities.ladder)},
     )
+    note_offer(draft, event.options)
 
 
 def start_failed(draft: Draft, event: StartFailed) -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import attrs
 
 from supervisor.core.agent_events import IdleElapsed, ShutdownRequested
+from supervisor.core.agent_options import OptionChanges
 from supervisor.core.effects import ClearTimer, CloseAgent, SetTimer, StartAgent, StopDependents
 from supervisor.core.endings import ENDINGS, Cause
+from supervisor.core.errors import SupervisorError
 from supervisor.core.events import (
     ArchiveRequested,
     ClearRequested,
@@ -26,6 +28,7 @@ from supervisor.core.records import message_kind
 from supervisor.core.state import Failure
 from supervisor.core.step import Draft, InterruptPending
 
+from .agent_options import options_to_set, set_options
 from .input_queue import cancel_queue, settle_input
 from .ladder import begin_interrupt
 from .refusals import refuse_any, refuse_archived, refuse_until_hooks_ran, text_problem
@@ -177,12 +180,28 @@ def append_message(draft: Draft, event: MessageAppended) -> None:
 
 
 def change_details(draft: Draft, event: DetailsChanged) -> None:
-    """Change name, title, tags, custom data or limits."""
+    """Change name, title, tags, custom data, limits or options of the agent."""
     if draft.state.archived:
         refuse_archived(draft)
         return
     if refuse_any(draft, draft.tree_view.refusal):  # the name is taken
         return
+    wanted: OptionChanges = {}
+    try:
+        wanted = options_to_set(draft.state, event.options or {})
+    except SupervisorError as problem:
+        draft.refuse(problem)
+        return
+    changes = _changed_details(event)
+    if changes:
+        draft.note("session_changed", **changes)
+    if wanted:
+        set_options(draft, wanted, event.by)
+    draft.accept()
+
+
+def _changed_details(event: DetailsChanged) -> dict[str, object]:
+    """Return the body of the record of changed details; empty if none changes."""
     changes: dict[str, object] = {}
     if event.name is not None:
         changes["name"] = event.name
@@ -194,9 +213,7 @@ def change_details(draft: Draft, event: DetailsChanged) -> None:
         changes["custom"] = dict(event.custom)
     if event.limits is not None:
         changes["limits"] = attrs.asdict(event.limits)
-    if changes:
-        draft.note("session_changed", **changes)
-    draft.accept()
+    return changes
 
 
 # Parts that other rules use too ----------------------------------------------------------

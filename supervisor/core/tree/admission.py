@@ -246,13 +246,21 @@ def _refuse_if_tree_interrupted(parent: TreeNode) -> None:
 
 def _refuse_above_child_limits(parent: TreeNode) -> None:
     rules = parent.effective_limits
-    _require("max_depth", parent.depth, rules.max_depth, f"session {parent.id} is at", "levels")
+    _require(
+        "max_depth",
+        parent.depth,
+        rules.max_depth,
+        f"session {parent.id} is at",
+        "levels",
+        parent=parent,
+    )
     _require(
         "max_children",
         parent.active_children,
         rules.max_children,
         f"session {parent.id} has",
         "live children",
+        parent=parent,
     )
 
 
@@ -315,15 +323,25 @@ def _narrow_limits(given: Limits, above: Limits) -> Limits:
     )
 
 
-def _require(limit: str, used: int, allowed: int, who: str, what: str) -> None:
+def _require(
+    limit: str, used: int, allowed: int, who: str, what: str, *, parent: TreeNode | None = None
+) -> None:
     if used >= allowed:
+        owner = None if parent is None else _limiting_ancestor(parent, limit, allowed)
         raise _refusal(
             f"{who} {used} of {allowed} {what}",
-            _HINTS[limit],
+            _HINTS[limit] + ("" if owner is None else f" of session {owner.id}"),
             limit,
             used,
             allowed,
         )
+
+
+def _limiting_ancestor(parent: TreeNode, limit: str, allowed: int) -> TreeNode | None:
+    """Return the ancestor that must be changed before the parent's own limit counts, if any."""
+    above = (one for one in parent.path() if one is not parent and one.limits is not None)
+    found = [one for one in above if getattr(one.limits, limit) == allowed]
+    return min(found, key=lambda one: one.depth, default=None)
 
 
 _HINTS: Final = {

@@ -12,14 +12,14 @@ Rule 3: an agent may start a turn by itself, from steering that arrived after it
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVarTuple
 
 import trio
 
 from supervisor.core import agent_events
-from supervisor.core.creation import Message
+from supervisor.core.agent_options import OptionValue
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.errors import OutputTooLarge, SupervisorError
 from supervisor.core.ids import CallId, InputId, TurnId
@@ -31,6 +31,7 @@ from supervisor.json_rpc.rpc_messages import AUTH_REQUIRED, InvalidAnswer, RpcEr
 from .client import AcpClient
 from .content import as_mapping
 from .handshake import Authenticator
+from .option_setter import OptionSetter
 from .steering import STEERING_SETTLE_SECONDS, SteeringDelivery
 from .turn_result import AcpTurn, SilenceDetector, TurnEnd, classify_turn_end, describe_rpc_error
 
@@ -60,6 +61,7 @@ class AcpSession:
         nursery: trio.Nursery,
         client: AcpClient,
         authenticator: Authenticator,
+        options: OptionSetter,
         on_lost: Callable[[str], None],
     ) -> None:
         self._session_id = session_id
@@ -68,6 +70,7 @@ class AcpSession:
         self._nursery = nursery
         self.client = client
         self._authenticator = authenticator
+        self._options = options
         self._on_lost = on_lost
         # Whether the next prompt starts with the session's history: the agent does not have it.
         self.sends_history = False
@@ -110,7 +113,7 @@ class AcpSession:
         if turn is not None and not turn.is_cancelled:
             turn.is_cancelled = True
             turn.adopted.value = True  # a cancelled turn is not adopted any more
-            turn.authentication.cancel(reason="the turn was cancelled")
+            turn.cancel_preparation()
             turn.steering.interrupt(within_seconds=self._context.ladder.ask_seconds)
             self.client.cancel_turn(turn.id)
             self._start_soon(self._notify_cancel, turn)
@@ -144,6 +147,12 @@ class AcpSession:
         """Drop queued steering that has not been sent."""
         if self._turn is not None:
             self._turn.steering.withdraw(input_id)
+
+    def set_options(self, options: Mapping[str, OptionValue]) -> None:
+        """Set options before the next prompt; if no turn runs, at once, with those that wait."""
+        self._options.want(options)
+        if self._turn is None and self._options.has_wanted:
+            self._start_soon(self._options.apply_between_turns, self._on_lost)
 
     def cancel_call(self, call: CallId) -> None:
         """Kill the terminals of a tool call, if the supervisor runs them."""
@@ -218,6 +227,7 @@ class AcpSession:
         if turn.output_problem is not None:
             turn_end = TurnEnd("failed", turn_end.stop_reason, turn.output_problem)
         self._report_turn_end(turn.id, turn_end)
+        self.set_options({})
 
     async def _run_to_end(self, turn: AcpTurn, effect: StartTurn) -> TurnEnd | Mapping[str, Any]:
         self.client.begin_turn(turn.id)
@@ -249,7 +259,9 @@ class AcpSession:
             await self._cancel_unanswered_steering()
         try:
             await self._context.workspace_root()  # raises if it was replaced
-            blocks = await self._prompt_blocks(effect)
+            with turn.option_setting:
+                await self._options.apply()
+            blocks = await self.client.prompt_blocks(effect, sends_history=self.sends_history)
             return await self._send_prompt(turn, {"sessionId": self._session_id, "prompt": blocks})
         except RpcError as error:
             return self._refused_turn_end(turn, error)
@@ -316,15 +328,6 @@ class AcpSession:
         # Silence is a guess. Cancel a turn that still runs: the next prompt needs an idle agent.
         await self._notify_cancel(turn)
         return {"stopReason": "end_turn"}
-
-    async def _prompt_blocks(self, effect: StartTurn) -> list[Mapping[str, Any]]:
-        """Return the prompt: the messages that the agent has not seen, and the input."""
-        messages: Sequence[Message] = ()
-        if self.sends_history or effect.missed_messages:
-            messages = await self._context.history(effect.turn)
-        if not self.sends_history:
-            messages = messages[max(0, len(messages) - effect.missed_messages) :]
-        return self.client.prompt_blocks(effect, messages)
 
     def _report_turn_end(self, turn: TurnId, turn_end: TurnEnd) -> None:
         self.client.report_choices()

@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from supervisor.core import agent_events
+from supervisor.core.agent_options import AgentOption, OptionValue
 from supervisor.core.creation import Message
 from supervisor.core.effects import StartTurn
 from supervisor.core.errors import OutputTooLarge
@@ -24,6 +25,8 @@ from supervisor.json_rpc.rpc_handlers import RequestHandler, RpcHandlers
 
 from .agent_spec import AcpAgentSpec
 from .capabilities import AgentCapabilities, AgentStatus, client_capabilities
+from .config_options import offered_options
+from .content import as_list, as_mapping, as_name
 from .file_access import FileAccess
 from .permissions import Grants, PendingPermissions, PermissionAnswer, PermissionHandler
 from .prompts import context_blocks, prompt_blocks
@@ -179,10 +182,15 @@ class AcpClient:
         served, self._requests_served = self._requests_served, 0
         return attrs.evolve(activity, calls=activity.calls + served)
 
-    def prompt_blocks(
-        self, effect: StartTurn, messages: Sequence[Message]
+    async def prompt_blocks(
+        self, effect: StartTurn, *, sends_history: bool
     ) -> list[Mapping[str, Any]]:
-        """Return the prompt: earlier messages that the agent lacks, then the input."""
+        """Return the prompt: the messages that the agent has not seen, and the input."""
+        messages: Sequence[Message] = ()
+        if sends_history or effect.missed_messages:
+            messages = await self._context.history(effect.turn)
+        if not sends_history:
+            messages = messages[max(0, len(messages) - effect.missed_messages) :]
         blocks = prompt_blocks(
             effect.text,
             effect.attachments,
@@ -198,12 +206,35 @@ class AcpClient:
         self.updates.status = self.updates.status.with_session_result(answer)
 
     def report_choices(self) -> None:
-        """Report modes, options and commands if they differ from the last report."""
-        choices = _choices(self.updates.status)
-        if choices != self._reported_choices:
-            self._reported_choices = choices
-            event = agent_events.AgentChoicesReported(choices=choices, **self._context.stamp())
+        """Report modes, options and commands of an attached agent if they have changed."""
+        event = self._changed_choices()
+        if event is not None:
             self._context.report_eventually(event)
+
+    def _changed_choices(self) -> agent_events.AgentChoicesReported | None:
+        choices = _choices(self.updates.status)
+        if self.session is None or choices == self._reported_choices:
+            return None
+        self._reported_choices = choices
+        return agent_events.AgentChoicesReported(
+            choices=choices, options=self.offered_options(), **self._context.stamp()
+        )
+
+    def offered_options(self) -> tuple[AgentOption, ...]:
+        """Return the options that the agent offers."""
+        return offered_options(self.updates.status)
+
+    def set_option(self, option_id: str, value: OptionValue, answer: object) -> None:
+        """Read the options from the answer to setting one; without them, set its value here."""
+        if as_list(as_mapping(answer).get("configOptions")):
+            self.read_session_result(answer)
+            return
+        status = self.updates.status
+        options = tuple(
+            {**option, "currentValue": value} if option.get("id") == option_id else option
+            for option in status.config_options
+        )
+        self.updates.status = attrs.evolve(status, config_options=options)
 
     def set_mode(self, mode: str) -> None:
         """Set the current mode; agents need not report a mode that the client sets."""
@@ -267,6 +298,10 @@ class AcpClient:
     async def _on_update(self, params: object) -> None:
         if self.session is not None:
             await self.session.on_update(params)
+            if _update_kind(params) in _CHOICE_UPDATES:
+                event = self._changed_choices()
+                if event is not None:
+                    await self._context.report_when_possible(event)
         elif isinstance(params, dict):
             await self.updates.on_update(params.get("update"))
 
@@ -274,6 +309,14 @@ class AcpClient:
         """Kill the process and keep the reason, which becomes the failure of the agent."""
         self.kill_reason = why
         self._process.kill()
+
+
+# The updates with which an agent reports that it has changed its mode or an option.
+_CHOICE_UPDATES: Final = frozenset({"current_mode_update", "config_option_update"})
+
+
+def _update_kind(params: object) -> object:
+    return as_name(as_mapping(as_mapping(params).get("update")).get("sessionUpdate"))
 
 
 def _choices(status: AgentStatus) -> dict[str, object]:

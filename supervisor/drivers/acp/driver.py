@@ -12,30 +12,33 @@ Rule 3: closing escalates: cancel the turn and call `session/close`, close the i
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
 from typing import Final, Literal
 
 import trio
 
 from supervisor.core import agent_events
+from supervisor.core.agent_options import OptionValue
 from supervisor.core.effects import AdoptTurn, OfferSteering, StartTurn
 from supervisor.core.errors import ConfigError, StoreDegraded
 from supervisor.core.ids import CallId, InputId, RequestId, TurnId
-from supervisor.core.limits import Ladder
 from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep
 from supervisor.core.text import describe_error
 from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import BlockedOn, DriverContext
-from supervisor.drivers.process.processes import AgentProcess, LaunchFailed, ProcessExit
+from supervisor.drivers.process.processes import AgentProcess, LaunchFailed
 from supervisor.drivers.process_state import process_blocked_on
 from supervisor.drivers.runtime import DriverRuntime, ReportedAgent
-from supervisor.json_rpc.rpc_connection import RpcConnection
+from supervisor.json_rpc.rpc_connection import ConnectionLost, RpcConnection
 
 from .acp_session import AcpSession
+from .agent_exit import close_agent, wait_exit
 from .agent_spec import AcpAgentSpec
 from .client import AcpClient
 from .handshake import Authenticator, Handshake, HandshakeFailed, HandshakeResult
+from .option_setter import OptionSetter
 from .turn_result import exit_failure, start_failure, with_stderr_tail
 
 logger = logging.getLogger("supervisor")
@@ -57,6 +60,8 @@ class AcpDriver:
         # The process recorded in the store for this session.
         self._identity: ProcessIdentity | None = None
         self._session: AcpSession | None = None
+        # From the end of the handshake; an earlier wish is in the context's `wanted_options`.
+        self._options: OptionSetter | None = None
         self._last_turn: TurnId | None = None
         # A turn ordered before the agent was attached.
         self._pending_turn: StartTurn | None = None
@@ -134,6 +139,12 @@ class AcpDriver:
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         if self._session is not None:
             self._session.client.answer_permission(request, decision)
+
+    def set_options(self, options: Mapping[str, OptionValue]) -> None:
+        if self._session is not None:
+            self._session.set_options(options)
+        elif self._options is not None:  # being set, before the agent is attached
+            self._options.want(options)
 
     def close(self) -> None:
         self._is_closing = True
@@ -264,19 +275,44 @@ class AcpDriver:
                 failure = start_failure(process, exit_, error.kind, str(error))
             else:
                 await starting.aclose()
-                self._attach(result, connection, client, authenticator, nursery)
+                options = await self._set_first_options(connection, client, result.session_id)
+                self._attach(
+                    result,
+                    connection,
+                    client,
+                    nursery,
+                    authenticator=authenticator,
+                    options=options,
+                )
                 await self._ended.wait()
                 failure = await self._close_or_report(process, handshake)
             nursery.cancel_scope.cancel(reason="the agent has exited")
         return failure
+
+    async def _set_first_options(
+        self, connection: RpcConnection, client: AcpClient, session_id: str
+    ) -> OptionSetter:
+        """Set the options that the session wants, before the agent is attached."""
+        self._options = OptionSetter(
+            self._context,
+            connection,
+            client,
+            session_id=session_id,
+            wanted=self._context.wanted_options,
+        )
+        with suppress(ConnectionLost):  # the exit of the agent is noticed once it is attached
+            await self._options.apply()
+        return self._options
 
     def _attach(
         self,
         result: HandshakeResult,
         connection: RpcConnection,
         client: AcpClient,
-        authenticator: Authenticator,
         nursery: trio.Nursery,
+        authenticator: Authenticator,
+        *,
+        options: OptionSetter,
     ) -> None:
         assert self._process is not None
         self._was_attached = True
@@ -287,6 +323,7 @@ class AcpDriver:
             nursery=nursery,
             client=client,
             authenticator=authenticator,
+            options=options,
             on_lost=self._note_lost,
         )
         self._session.sends_history = result.is_new
@@ -301,7 +338,9 @@ class AcpDriver:
         self._runtime.reported_agents[self._agent.name] = ReportedAgent(capabilities, version)
         agent = Agent(capabilities, result.session_id, self._process.identity.pid)
         self._context.report_eventually(
-            agent_events.AgentAttached(agent=agent, **self._context.stamp())
+            agent_events.AgentAttached(
+                agent=agent, options=client.offered_options(), **self._context.stamp()
+            )
         )
         client.report_choices()
         pending, self._pending_turn = self._pending_turn, None
@@ -358,36 +397,3 @@ class AcpDriver:
 
     def _report_closed(self) -> None:
         self._context.report_eventually(agent_events.AgentClosed(**self._context.stamp()))
-
-
-async def close_agent(
-    process: AgentProcess, handshake: Handshake, session: AcpSession | None, ladder: Ladder
-) -> None:
-    """Close the agent by the ladder: ask, close its input, SIGTERM, SIGKILL."""
-    with trio.move_on_after(ladder.ask_seconds):
-        if session is not None:
-            await session.end_turn()
-        await handshake.close()
-    process.close_input()
-    if await _exits_within(process, ladder.close_seconds):
-        return
-    process.terminate()
-    if not await _exits_within(process, ladder.terminate_seconds):
-        process.kill()
-
-
-async def _exits_within(process: AgentProcess, seconds: float) -> bool:
-    with trio.move_on_after(seconds):
-        await process.wait()
-        return True
-    return False
-
-
-async def wait_exit(process: AgentProcess, *, seconds: float) -> ProcessExit | None:
-    """Return how the process exited; kill it and return None if it does not exit in time."""
-    with trio.move_on_after(seconds):
-        return await process.wait()
-    process.kill()
-    with trio.move_on_after(seconds):
-        await process.wait()
-    return None

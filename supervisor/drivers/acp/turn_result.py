@@ -195,7 +195,14 @@ class AcpTurn:
     cancel_sent: trio.Event = attrs.field(factory=trio.Event)
     # Around authentication in the turn.
     authentication: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    # Around setting options before the prompt.
+    option_setting: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     over: trio.Event = attrs.field(factory=trio.Event)
+
+    def cancel_preparation(self) -> None:
+        """Cancel what precedes the prompt: the setting of options, an authentication."""
+        for scope in (self.authentication, self.option_setting):
+            scope.cancel(reason="the turn was cancelled")
 
 
 _MAX_LETTERS: Final = 2000

@@ -90,6 +90,9 @@ class CommandDriver:
     def answer(self, request: RequestId, decision: Decision | Literal["cancelled"]) -> None:
         """Do nothing: a command makes no permission requests."""
 
+    def set_options(self, options: object) -> None:
+        """Do nothing: a command offers no options."""
+
     def blocked_on(self) -> BlockedOn | None:
         return None if self._run is None or self._run.is_over else self._run.blocked_on()
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from supervisor.core.errors import ConfigError, short_repr
 
-from .turn import ScriptTurn, Step, TurnCancelled, Waiting
+from .turn import MODES, ScriptTurn, Step, TurnCancelled, Waiting
 from .wire import ClientReply, Json
 
 
@@ -119,6 +119,25 @@ def choices(turn: ScriptTurn, _: str) -> None:
     turn.say(", ".join(f"{name} {value}" for name, value in chosen.items()) + "\n")
 
 
+def choose(turn: ScriptTurn, rest: str) -> None:
+    """Change an option, or the mode, without being asked to, and report it."""
+    name, _, text = rest.partition(" ")
+    session, client = turn.session, turn.engine_state.client
+    if name == "mode" and text in MODES:
+        session.mode = text
+        turn.update("current_mode_update", {"currentModeId": text})
+    elif session.choose(name, _SWITCH.get(text, text), client):
+        turn.update("config_option_update", {"configOptions": session.config_options(client)})
+    else:
+        raise ConfigError(
+            f"choose {short_repr(rest)} names no option and value of it",
+            hint="write: choose NAME VALUE",
+        )
+
+
+_SWITCH: Final = {"true": True, "false": False}
+
+
 def cwd(turn: ScriptTurn, _: str) -> None:
     """Say the working directory of the session."""
     turn.say(f"{turn.session.cwd}\n")
@@ -149,6 +168,7 @@ CLIENT_STEPS: Final[dict[str, Step]] = {
     "context": context,
     "servers": servers,
     "choices": choices,
+    "choose NAME VALUE": choose,
     "cwd": cwd,
     "env NAME": env,
     "overlaps": overlaps,

@@ -200,7 +200,7 @@ FLAGS: Final = (
     Flag(
         "--config-options",
         None,
-        "has the options `model` and, if the client supports booleans, `brief`",
+        "has the options `model`, `thinking` and, if the client supports booleans, `brief`",
     ),
     Flag("--offers", "KINDS", "offers only these answers to its permission requests", _offers),
     Flag("--usage", None, "reports the tokens of the turn in the answer to a prompt"),

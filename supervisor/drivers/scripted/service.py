@@ -8,7 +8,6 @@ from typing import Final
 from .conversations import SavedConversations
 from .steps import run_script
 from .turn import (
-    MODELS,
     MODES,
     ActionWait,
     Conversation,
@@ -17,7 +16,6 @@ from .turn import (
     ReplyWait,
     ScriptTurn,
     TimeWait,
-    supports_boolean_options,
 )
 from .wire import (
     AUTH_REQUIRED,
@@ -192,16 +190,8 @@ class Service:
 
     def _set_option(self, request: ClientRequest) -> Json:
         session = self._session(request.params)
-        name, value = request.params.get("configId"), request.params.get("value")
-        if name == "model" and value in MODELS:
-            session.options["model"] = value
-        elif (
-            name == "brief"
-            and isinstance(value, bool)
-            and supports_boolean_options(self._engine_state.client)
-        ):
-            session.options["brief"] = value
-        else:
+        name, value = str(request.params.get("configId")), request.params.get("value")
+        if not session.choose(name, value, self._engine_state.client):
             raise ErrorReply(INVALID_PARAMS, "unknown option or value")
         self._save(session)
         return {"configOptions": session.config_options(self._engine_state.client)}

@@ -28,6 +28,9 @@ from .wire import (
 MAX_HISTORY: Final = 10_000
 MODES: Final = {"code": "Code", "ask": "Ask"}
 MODELS: Final = {"small": "Small", "large": "Large"}
+EFFORTS: Final = {"low": "Low", "high": "High"}
+# The values of the options of a new conversation.
+DEFAULTS: Final[Json] = {"model": "small", "brief": False, "thinking": "low"}
 
 
 class Conversation:
@@ -39,7 +42,7 @@ class Conversation:
         self.cwd = cwd
         self.servers = servers
         self.mode: str = saved.get("mode", "code")
-        self.options: Json = saved.get("options", {"model": "small", "brief": False})
+        self.options: Json = DEFAULTS | saved.get("options", {})
         self.tokens: int = saved.get("tokens", 0)
         # The newest updates, as they were sent.
         self.history: deque[Json] = deque(saved.get("history", ()), maxlen=MAX_HISTORY)
@@ -76,21 +79,34 @@ class Conversation:
 
     def config_options(self, client: Json) -> list[Json]:
         """Return the options; boolean options only if the client supports them."""
-        models = [{"value": value, "name": name} for value, name in MODELS.items()]
-        options: list[Json] = [
-            {
-                "type": "select",
-                "id": "model",
-                "name": "Model",
-                "category": "model",
-                "currentValue": self.options["model"],
-                "options": models,
-            }
-        ]
+        options = [self._select("model", "Model", "model", MODELS)]
         if supports_boolean_options(client):
             brief = {"id": "brief", "name": "Brief", "currentValue": self.options["brief"]}
             options.append({"type": "boolean", **brief})
-        return options
+        return [*options, self._select("thinking", "Thinking", "thought_level", EFFORTS)]
+
+    def _select(self, option: str, name: str, category: str, values: Mapping[str, str]) -> Json:
+        return {
+            "type": "select",
+            "id": option,
+            "name": name,
+            "category": category,
+            "currentValue": self.options[option],
+            "options": [{"value": value, "name": label} for value, label in values.items()],
+        }
+
+    def choose(self, option: str, value: object, client: Json) -> bool:
+        """Set an option; return False if the conversation has no such option or value."""
+        if option == "brief":
+            is_offered = isinstance(value, bool) and supports_boolean_options(client)
+        else:
+            is_offered = value in SELECTS.get(option, ())
+        if is_offered:
+            self.options[option] = value
+        return is_offered
+
+
+SELECTS: Final[Mapping[str, Mapping[str, str]]] = {"model": MODELS, "thinking": EFFORTS}
 
 
 def supports_boolean_options(client: Json) -> bool:

@@ -1,1 +1,1 @@
-"""The tools, one module a group; `toolbox` lists them."""
+"""One module a tool: its arguments, its answer, its function, and the `SessionTool` as TOOL."""

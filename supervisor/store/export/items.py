@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
+from supervisor.core.agent_options import changes_text
 from supervisor.core.records import Body, Record
 
 from .values import duration
@@ -217,6 +218,13 @@ def _rule_changed(_: str, body: Body) -> Sentence:
     return "A rule for a tool", (body.get("tool"), rule), "plain"
 
 
+def _options_changed(_: str, body: Body) -> Sentence | None:
+    wanted, current = changes_text(body.get("options")), changes_text(body.get("current"))
+    if wanted:
+        return "The options of the agent were changed", (wanted, f"by {body.get('by')}"), "plain"
+    return ("The agent changed its options", (current,), "plain") if current else None
+
+
 def _silence(kind: str, body: Body) -> Sentence:
     seconds, waits_for, what = body.get("seconds"), body.get("waits_for"), body.get("detail")
     of = f" ({what})" if what else ""
@@ -250,6 +258,13 @@ def _seen(_: str, body: Body) -> Sentence:
     return "A person has seen the records", (f"up to {body.get('seq')}",), "plain"
 
 
+def _mcp_call(_: str, body: Body) -> Sentence | None:
+    # What a call did is shown by other records.
+    if body.get("outcome") == "ok":
+        return None
+    return "A call of a tool was refused", (body.get("tool"), body.get("outcome")), "plain"
+
+
 def _unknown(kind: str, body: Body) -> Sentence:
     """Return the sentence for a warning or for a kind of a later version."""
     detail = json.dumps(dict(body), ensure_ascii=False, default=str) if body else None
@@ -272,6 +287,7 @@ _SENTENCES: Final[Mapping[str, Callable[[str, Body], Sentence | None]]] = {
     "agent_restarting": _restarting,
     "interrupted": _interrupted,
     "rule_changed": _rule_changed,
+    "options_changed": _options_changed,
     "quiet": _silence,
     "stalled": _silence,
     "progress_resumed": _progress_resumed,
@@ -279,4 +295,5 @@ _SENTENCES: Final[Mapping[str, Callable[[str, Body], Sentence | None]]] = {
     "child_ended": _child_ended,
     "spawn_refused": _spawn_refused,
     "seen": _seen,
+    "mcp_call": _mcp_call,
 }

@@ -354,6 +354,48 @@ async def test_an_invalid_change_of_an_input_is_refused(
     assert (await client.patch(f"/v1/sessions/{session.id}", json=given)).status_code == 422
 
 
+async def test_options_of_the_agent_are_given_and_changed(
+    client: httpx.AsyncClient, sup: Supervisor
+) -> None:
+    answer = await make(client, options={"brief": True}, model="large", effort="high")
+
+    wanted = {"brief": True, "model": "large", "effort": "high"}
+    assert (answer.status_code, answer.json()["options"]) == (201, wanted)
+    at = f"/v1/sessions/{answer.json()['id']}"
+    changed = await client.patch(at, json={"options": {"brief": None}})
+    assert changed.json()["options"] == {"model": "large", "effort": "high"}
+
+
+async def test_an_option_that_is_not_offered_is_422(
+    client: httpx.AsyncClient, session: Session
+) -> None:
+    answer = await client.patch(f"/v1/sessions/{session.id}", json={"options": {"mode": "plan"}})
+
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "invalid_override")
+    assert problem["hint"] == "it offers no options; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"options": {"a": 5}}, "$.options.a"),
+        ({"options": {"a": ["x"]}}, "$.options.a"),
+        ({"options": {" ": "x"}}, "$.options"),
+        ({"model": ""}, "$.model"),
+        ({"effort": 3}, "$.effort"),
+        ({"mode": "plan"}, "$.mode"),  # the mode of an agent is not the mode of permissions
+    ],
+)
+async def test_invalid_options_are_refused_with_their_path(
+    client: httpx.AsyncClient, session: Session, given: object, path: str
+) -> None:
+    answer = await client.patch(f"/v1/sessions/{session.id}", json=given)
+
+    assert answer.status_code == 422
+    assert [one["path"] for one in answer.json()["paths"]] == [path]
+
+
 async def test_a_deleted_session_is_404(client: httpx.AsyncClient, session: Session) -> None:
     at = f"/v1/sessions/{session.id}"
 

@@ -10,8 +10,9 @@ from rich.cells import cell_len
 
 import supervisor
 from supervisor.cli.screens import attach_feed, attach_screen, request_panel
+from supervisor.cli.screens.attach_help import HELP
 from supervisor.cli.screens.attach_words import status_cells
-from supervisor.cli.screens.top_screen import OpenedSession
+from supervisor.cli.screens.opened_session import OpenedSession
 from supervisor.client import RemoteSession
 from tests.support.attached_screen import attached, run
 from tests.support.row_builders import stopped_info
@@ -74,7 +75,7 @@ def test_enter_queues_steers_or_interrupts_by_the_visible_mode() -> None:
             await user.see("queue: say later")
 
             await user.pilot.press("tab")
-            await user.see("[steer] Enter steers the running turn")
+            await user.see("[steer] Enter steers the turn")
             await user.type("softly", "enter")
             await user.see("staged: the running turn takes it")
 
@@ -225,15 +226,49 @@ def test_ctrl_c_interrupts_the_turn_and_twice_leaves() -> None:
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("width", "hints"),
+    [
+        (100, "Ctrl-D leave · F1 help · Tab mode · Ctrl-C interrupt"),
+        (80, "Ctrl-D leave · F1 help · Tab mode"),
+        (51, "Ctrl-D leave · F1 help"),
+    ],
+)
+def test_the_line_of_keys_has_whole_hints_and_the_help_before_others(
+    width: int, hints: str
+) -> None:
+    async def test() -> None:
+        async with attached(size=(140, 24)) as user:
+            await user.see("Tab mode")
+            await user.pilot.resize_terminal(width, 24)
+            await user.see(f"[send] Enter starts a turn · {hints}\n")
+
+    run(test)
+
+
+def test_the_line_of_keys_names_the_interrupt_while_a_turn_runs() -> None:
+    async def test() -> None:
+        async with attached() as user:
+            await user.type("tool bash 60", "enter")
+            await user.see("at place 1 · Ctrl-D leave · F1 help · Ctrl-C interrupt\n")
+            await user.pilot.press("tab")
+            await user.see("steers the turn · Ctrl-D leave · F1 help · Ctrl-C interrupt\n")
+
+    run(test)
+
+
 def test_slash_commands_and_errors_are_shown_and_quit_leaves() -> None:
     async def test() -> None:
         async with attached() as user:
             await user.type("/why", "enter")
-            await user.see("waits for input")
+            await user.see(") waits for an input, for")
             await user.type("\n/nonsense", "enter")
             await user.see("error: unknown command /nonsense")
+            await user.see("the commands are /help, /steer, /interrupt, /inputs, /cancel, /why,")
             await user.pilot.press("f1")
-            await user.see("PgUp, PgDn")
+            assert "/inputs /cancel /why /show /quit" in await user.see("PgUp, PgDn")
+            # A dialog at 80 columns has room for no more beside its scroll bar.
+            assert max(map(len, HELP.splitlines())) <= 70
             await user.pilot.press("escape", "ctrl+u")
             await user.type("/quit", "enter")
             await user.until(lambda: not user.app.is_running)

@@ -34,6 +34,8 @@ def test_a_question_is_answered_and_a_session_opened_and_left(
         pane.press("y")
         pane.see("answered: allow once")
         pane.press("Escape")
+        # Escape and a key at once are another key.
+        see_no_more(pane, "answered: allow once  down")
         pane.see("finished since you looked  1")
         pane.press("Enter")
         pane.see(">\n[send] Enter starts a turn · Esc back")

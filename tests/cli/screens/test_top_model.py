@@ -1,5 +1,6 @@
 """The lines and the selection of `top`, without a terminal."""
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,10 +10,19 @@ from supervisor.cli.screens.top_filter import parse_filter
 from supervisor.cli.screens.top_layout import GroupLine, SessionLine
 from supervisor.cli.screens.top_model import HOLD_SECONDS, RESORT_SECONDS, TopModel
 from supervisor.cli.screens.top_order import GROUPINGS, SORTS, Grouping, SortBy, group_of
-from supervisor.core.ids import SessionId
-from supervisor.core.session_values import Attention, Phase
+from supervisor.core.ids import SessionId, TurnId
+from supervisor.core.session_values import Attention, LastOutcome, Phase
 from supervisor.handles.session_rows import SessionGone, SessionRow
-from tests.support.row_builders import asking_row, failed_row, make_row, running_row, snapshot
+from tests.support.row_builders import (
+    NOW,
+    asking_row,
+    failed_row,
+    make_row,
+    running_row,
+    snapshot,
+)
+
+ENDED = LastOutcome("completed", None, NOW, TurnId("t_1"), 5)
 
 
 def model_of(*rows: SessionRow, grouping: Grouping = "need") -> TopModel:
@@ -209,6 +219,9 @@ def test_the_next_urgent_session_is_found_below_and_then_from_the_top() -> None:
         ("", "abc"),
         ("agent:cl", "a"),
         ("badge:run tag:NIGHT", "b"),
+        ("state:run tag:NIGHT", "b"),
+        ("state:finished", "c"),
+        ("state:idle", "ac"),
         ("workspace:/src", "c"),
         ("agent:", "abc"),
         ("s_", "abc"),
@@ -220,10 +233,26 @@ def test_a_filter_finds_rows(text: str, matching: str) -> None:
     rows = [
         make_row("a", agent="claude"),
         running_row("b", tags=("night",)),
-        make_row("c", workspace="/src/site", last_text="Hello."),
+        make_row("c", workspace="/src/site", last_text="Hello.", last_outcome=ENDED),
     ]
 
     assert "".join(row.name or "" for row in rows if parse_filter(text).matches(row)) == matching
+
+
+def test_a_filter_finds_what_the_column_of_the_state_shows() -> None:
+    failed = attrs.evolve(ENDED, outcome="failed")
+    attention = (Attention("failed_turn", "why", NOW, 5),)
+    rows = [
+        make_row("a", last_outcome=failed, attention=attention),
+        make_row("b", last_outcome=failed, seen_seq=9),
+        asking_row("c"),
+    ]
+
+    def found(text: str) -> str:
+        return "".join(row.name or "" for row in rows if parse_filter(text).matches(row))
+
+    assert (found("state:turn-failed"), found("state:failed")) == ("a", "ab")
+    assert (found("state:waiting"), found("badge:waiting-for-you")) == ("c", "c")
 
 
 NAMES = "abcdefgh"

@@ -190,7 +190,7 @@ def test_a_chosen_mode_is_saved(saved: SavedConversations) -> None:
     second = Client("--modes", "--load", saved=saved)
     loaded = second.result_of(reopen(second, "session/load", session))
 
-    assert first.text == "mode ask, model small, brief False\n"
+    assert first.text == "mode ask, model small, brief False, thinking low\n"
     assert loaded["modes"]["currentModeId"] == "ask"
 
 
@@ -206,26 +206,29 @@ def test_an_unknown_mode_is_refused() -> None:
 def test_setting_an_option_returns_all_options() -> None:
     client = Client("--config-options")
     answer = opened(client)
-    (option,) = answer["configOptions"]
-    assert (option["id"], option["currentValue"]) == ("model", "small")
+    current = {option["id"]: option["currentValue"] for option in answer["configOptions"]}
+    assert current == {"model": "small", "thinking": "low"}
 
     params = {"sessionId": answer["sessionId"], "configId": "model", "value": "large"}
     changed = client.result_of(client.request("session/set_config_option", **params))
 
-    assert [option["currentValue"] for option in changed["configOptions"]] == ["large"]
+    assert [option["currentValue"] for option in changed["configOptions"]] == ["large", "low"]
 
 
 def test_boolean_options_are_offered_only_to_supporting_clients() -> None:
     client = Client("--config-options")
     answer = opened(client, {"session": {"configOptions": {"boolean": {}}}})
-    assert [option["type"] for option in answer["configOptions"]] == ["select", "boolean"]
+    assert [option["id"] for option in answer["configOptions"]] == ["model", "brief", "thinking"]
 
     params = {"sessionId": answer["sessionId"], "configId": "brief", "value": True}
     changed = client.result_of(
         client.request("session/set_config_option", **params, type="boolean")
     )
 
-    assert [option["currentValue"] for option in changed["configOptions"]] == ["small", True]
+    assert [option["currentValue"] for option in changed["configOptions"]] == [
+        *("small", True),
+        "low",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -238,3 +241,23 @@ def test_an_unknown_option_is_refused(name: str, value: object) -> None:
     params = {"sessionId": session, "configId": name, "value": value}
 
     assert client.error_of(client.request("session/set_config_option", **params))[0] == -32602
+
+
+def test_an_agent_reports_the_choices_that_it_makes_itself() -> None:
+    client = Client("--modes", "--config-options")
+    session = opened(client)["sessionId"]
+
+    client.prompt(session, "choose mode ask\nchoose thinking high\nchoices")
+
+    updates = [heard["params"]["update"] for heard in client.heard if "params" in heard]
+    kinds = [update["sessionUpdate"] for update in updates]
+    assert kinds[:2] == ["current_mode_update", "config_option_update"]
+    assert client.text == "mode ask, model small, brief False, thinking high\n"
+
+
+@pytest.mark.parametrize("step", ["choose mode sleep", "choose brief true", "choose colour red"])
+def test_a_choice_that_does_not_exist_fails_the_prompt(step: str) -> None:
+    client = Client("--modes", "--config-options")
+    session = opened(client)["sessionId"]
+
+    assert "names no option" in str(client.error_of(client.prompt(session, step)))

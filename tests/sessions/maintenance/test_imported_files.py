@@ -76,6 +76,16 @@ def long_queues(lines: list[Line]) -> None:
     terms.update(queue_cap=10**9, max_text_bytes=10**12, answers_for_children=True)
 
 
+def a_mode_of_the_agent(lines: list[Line]) -> None:
+    body = {"by": "user", "options": {"mode": "bypass"}}
+    lines.append({**lines[0], "kind": "options_changed", "body": body})
+
+
+def a_malformed_offer(lines: list[Line]) -> None:
+    body = {"by": "agent", "offered": [{"id": ["x"], "values": [{}]}]}
+    lines.append({**lines[0], "kind": "options_changed", "body": body})
+
+
 def an_epoch(lines: list[Line]) -> None:
     lines.append({**lines[0], "kind": "session_changed", "body": {"epoch": 10**9}})
 
@@ -97,7 +107,7 @@ def backwards(lines: list[Line]) -> None:
 
 HOSTILE = [
     approve_all, no_limits, no_limits_later, somebodys_key, somebodys_child, a_rule, an_import,
-    long_queues, an_epoch, far_away, long_ago, backwards,
+    long_queues, a_mode_of_the_agent, a_malformed_offer, an_epoch, far_away, long_ago, backwards,
 ]  # fmt: skip
 
 
@@ -118,7 +128,17 @@ async def test_an_imported_file_grants_no_rights(
         return
 
     info = await made.info()
-    same = ("permissions", "limits", "key", "parent", "depth", "expires_at", "phase", "children")
+    same = (
+        "permissions",
+        "limits",
+        "options",
+        "key",
+        "parent",
+        "depth",
+        "expires_at",
+        "phase",
+        "children",
+    )
     assert [getattr(info, name) for name in same] == [getattr(plain, name) for name in same]
     assert await made.rules() == []
     assert (await sup._parts.registry.row(made.id)).terms == (

@@ -25,7 +25,7 @@ async def found(sup: Supervisor, words: str) -> list[str]:
 
 
 async def test_a_hit_has_kind_session_record_and_time(sup: Supervisor) -> None:
-    session = await sup.create("echo")
+    session = await sup.create("echo", name="bob")
     result = await session.prompt("Hello there")
 
     agent, user = (await sup.search("hello")).items
@@ -33,6 +33,7 @@ async def test_a_hit_has_kind_session_record_and_time(sup: Supervisor) -> None:
     assert (user.kind, agent.kind) == ("user_text", "agent_text")
     assert {hit.turn_id for hit in (user, agent)} == {result.turn_id}
     assert (user.session_id, user.agent, user.title) == (session.id, "echo", "Hello there")
+    assert (user.name, agent.name) == ("bob", "bob")
     assert user.seq < agent.seq
     assert user.snippet == "[Hello] there"
     assert isinstance(user, SearchHit)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from supervisor.cli.text_format import cell_width
+from .text_format import Cell, cell_width
 
 _TAB: Final = 4
+_INDENT: Final = "  "
 
 
 def wrap_text(text: str, width: int) -> list[str]:
@@ -28,6 +30,34 @@ def wrap_line(line: str, width: int) -> list[str]:
         pieces.append(line[:blank] if is_word_break else line[:fits])
         line = line[blank + 1 :] if is_word_break else line[fits:]
     return [*pieces, line]
+
+
+def wrap_cells(cells: Sequence[Cell], width: int) -> list[list[Cell]]:
+    """Return the text of the cells in lines of at most `width` columns; what follows is indented.
+
+    A text that fits is one line as it is.
+    """
+    text = "".join(cell.text for cell in cells)
+    if cell_width(text) <= width:
+        return [list(cells)]
+    lines: list[list[Cell]] = []
+    start = 0
+    for piece in wrap_line(text, width - len(_INDENT)):
+        start = text.index(piece, start)
+        indent = [Cell(_INDENT)] if lines else []
+        lines.append([*indent, *_cut(cells, start, start + len(piece))])
+        start += len(piece)
+    return lines
+
+
+def _cut(cells: Sequence[Cell], start: int, end: int) -> Iterator[Cell]:
+    """Yield the part of the cells between two places of their text."""
+    place = 0
+    for cell in cells:
+        inside = cell.text[max(0, start - place) : max(0, end - place)]
+        if inside:
+            yield Cell(inside, cell.style)
+        place += len(cell.text)
 
 
 def _fitting(line: str, width: int) -> int:

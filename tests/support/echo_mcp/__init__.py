@@ -1,0 +1,1 @@
+"""A small MCP server of the tests, over stdio and over HTTP."""
