@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Final
 
 import trio
 
@@ -32,6 +33,9 @@ from .session_jobs import SessionJobs
 from .slash_commands import available_commands
 from .tool_cards import Update, card_id, child_changed
 from .turn_answers import error_data
+
+# Records that are read for what they say of the agent; a page of the store has 500.
+_MAX_SILENT: Final = 2_000
 
 
 class AttachedSession:
@@ -106,14 +110,22 @@ class AttachedSession:
         """Send live updates from now on: the request that opened the session is answered."""
         self._is_answered.set()
 
+    async def refresh(self) -> None:
+        """Read again what the client is shown as options."""
+        self.info = await self.handle.info()
+
     def detach(self) -> None:
         """End the task; the session goes on."""
         self._scope.cancel(reason="the session is detached")
 
     async def _follow(self, *, replay: bool, task_status: trio.TaskStatus[None]) -> None:
         last = self.info.last_seq
-        self._is_replaying = replay and last > 0
-        async with self.handle.watch(after=0 if replay else last) as feed:
+        # The records of a short session are read without being told: they have the agent's
+        # commands, and what is open.
+        start = 0 if replay or last <= _MAX_SILENT else last
+        self._is_replaying = start < last
+        self._skip_until = 0 if replay else last
+        async with self.handle.watch(after=start) as feed:
             if not self._is_replaying:
                 await self._begin_live(task_status)
             async for item in feed:
@@ -191,7 +203,11 @@ class AttachedSession:
             request_id = RequestId(record.body["request_id"])
             if self._questions.close(request_id):
                 await self._send([answered_card(request_id, record.body.get("decision"))])
+        elif record.kind == "options_changed":
+            await self.refresh()
+            await self._changed()
         elif record.kind == "session_changed" and "choices" in record.body:
+            await self.refresh()
             await self._send_commands()
             await self._changed()
 

@@ -12,8 +12,11 @@ from typing import Any, Final, get_args
 import attrs
 
 from supervisor.core.agent_list import ListedAgent
+from supervisor.core.agent_options import AgentOption, OptionValue
+from supervisor.core.info import Info
 from supervisor.core.permissions import DEFAULT_MODE
 from supervisor.core.session_values import WhenBusy
+from supervisor.drivers.acp.content import as_list, as_mapping, as_text
 from supervisor.json_rpc.rpc_messages import INVALID_PARAMS, RpcError
 
 AGENT: Final = "understudy.agent"
@@ -99,6 +102,39 @@ class SessionChoices:
         if value not in offered:
             hint = "" if len(offered) > 1 else "; it can be chosen before the first prompt only"
             raise RpcError(INVALID_PARAMS, f"{option} is one of {', '.join(offered)}{hint}")
+
+
+def agent_options(info: Info, reported: object, *, switches: bool) -> list[Option]:
+    """Return the options of the agent as it has reported them, with the values that are wanted.
+
+    `reported` may lack some, such as modes that the agent offers in another way. Without
+    `switches`, options that are true or false are left out.
+    """
+    known = {as_text(as_mapping(one).get("id")): one for one in as_list(reported)}
+    return [
+        _option_of(option, as_mapping(known.get(option.id)), info.options.get(option.id))
+        for option in info.offered_options
+        if switches or option.kind == "select"
+    ]
+
+
+def _option_of(
+    option: AgentOption, reported: Mapping[str, Any], wanted: OptionValue | None
+) -> Option:
+    current = option.current if wanted is None else wanted
+    found: Option = {"id": option.id, "name": option.name, "type": option.kind}
+    if option.category in _CATEGORIES:
+        found["category"] = option.category
+    if option.kind == "select":
+        found["options"] = [{"value": one, "name": one} for one in option.values]
+    kept = {name: reported[name] for name in _REPORTED_FIELDS if reported.get(name) is not None}
+    default = False if option.kind == "boolean" else next(iter(option.values), "")
+    return {**found, **kept, "currentValue": default if current is None else current}
+
+
+_CATEGORIES: Final = ("mode", "model", "model_config", "thought_level")
+# What only the agent knows: descriptions, and the names of values, maybe in groups.
+_REPORTED_FIELDS: Final = ("description", "options")
 
 
 def is_ours(option: str) -> bool:

@@ -15,10 +15,14 @@ PROTOCOL_VERSION: Final = 1
 
 @attrs.frozen
 class ClientOffers:
-    """The capabilities of the client that we use; one that is absent is not offered."""
+    """The capabilities of the client that we use; one that is absent is not offered.
+
+    `switches`: it shows options that are true or false.
+    """
 
     notices: bool = False
     forms: bool = False
+    switches: bool = False
 
     @classmethod
     def parse(cls, params: object) -> ClientOffers:
@@ -26,9 +30,11 @@ class ClientOffers:
         offered = as_mapping(as_mapping(params).get("clientCapabilities"))
         session = as_mapping(offered.get("session"))
         elicitation = as_mapping(offered.get("elicitation"))
+        options = as_mapping(session.get("configOptions"))
         return cls(
             notices=has_capability(session.get("notices")),
             forms=has_capability(elicitation.get("form")),
+            switches=has_capability(options.get("boolean")),
         )
 
 

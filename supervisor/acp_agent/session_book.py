@@ -19,7 +19,14 @@ from supervisor.json_rpc.rpc_outbox import ConnectionLost
 from .acp_options import AcpOptions
 from .attached_session import AttachedSession
 from .child_watch import ChildWatch
-from .choices import AGENT, BUSY_MODE, PERMISSION_MODE, SessionChoices, is_ours
+from .choices import (
+    AGENT,
+    BUSY_MODE,
+    PERMISSION_MODE,
+    SessionChoices,
+    agent_options,
+    is_ours,
+)
 from .client_link import ClientLink
 from .questions import Questions
 from .session_listing import client_id_of, id_tag
@@ -172,12 +179,21 @@ class SessionBook:
             busy_mode=session.jobs.busy_mode,
             permission_mode=info.permissions.mode or DEFAULT_MODE,
             is_new=session.is_new,
+            agent_options=agent_options(
+                info,
+                session.translator.agent_choices.get("config_options"),
+                switches=self._link.offers.switches,
+            ),
         )
 
     async def choose(self, session: AttachedSession, option: str, value: Any) -> AttachedSession:  # noqa: ANN401 - any JSON value
         """Set an option; return the session that the client has then."""
         if not is_ours(option):
-            raise RpcError(INVALID_PARAMS, f"the session has no option {option!r}")
+            if not isinstance(value, str | bool):
+                raise RpcError(INVALID_PARAMS, f"the value of {option} must be text, true or false")
+            await session.handle.set(options={option: value})
+            await session.refresh()
+            return session
         choices = self._choices(session)
         choices.check(option, value)
         if option == BUSY_MODE:

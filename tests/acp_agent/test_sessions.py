@@ -358,6 +358,61 @@ async def test_there_are_no_modes(editor: Editor) -> None:
         await editor.call("session/set_mode", sessionId=await editor.new(), modeId="plan")
 
 
+# Options of the agent ---------------------------------------------------------------------
+
+ROBOT = supervisor.scripted_process("robot", flags=("--config-options", "--modes"))
+
+
+async def test_options_of_the_agent_come_first() -> None:
+    async with opened_supervisor(agents=[ROBOT]) as sup, editing(sup, agent="robot") as editor:
+        await editor.start()
+        options = (await editor.call("session/new", cwd="/", mcpServers=[]))["configOptions"]
+
+        names = [one["id"] for one in options]
+        assert {"model", "mode"} <= set(names[:-3])
+        assert names[-3:] == [AGENT, BUSY, MODE]
+
+
+async def test_an_option_of_the_agent_is_set_for_the_next_turn() -> None:
+    async with opened_supervisor(agents=[ROBOT]) as sup, editing(sup, agent="robot") as editor:
+        await editor.start()
+        session = await editor.new()
+        options = (await open_again(editor, "resume", session))["configOptions"]
+        other = next(
+            one
+            for one in values(options, "model")
+            if one != option(options, "model")["currentValue"]
+        )
+
+        chosen = await choose(editor, session, "model", other)
+        assert option(chosen, "model")["currentValue"] == other
+        await editor.prompt(session, "choices")
+        assert other in editor.text()
+        with pytest.raises(Refused) as refused:
+            await choose(editor, session, "model", "no such model")
+        assert refused.value.code == INVALID_PARAMS
+
+
+async def test_an_option_changed_elsewhere_is_told() -> None:
+    async with opened_supervisor(agents=[ROBOT]) as sup, editing(sup, agent="robot") as editor:
+        await editor.start()
+        session = await editor.new()
+        await editor.until(lambda: editor.updates("available_commands_update"))
+        await sup.session(session).set(options={"mode": "ask"})
+        await editor.until(lambda: editor.updates("config_option_update"))
+
+        options = editor.updates("config_option_update")[-1]["configOptions"]
+        assert option(options, "mode")["currentValue"] == "ask"
+
+
+async def test_switches_are_for_clients_that_show_them() -> None:
+    async with opened_supervisor(agents=[ROBOT]) as sup, editing(sup, agent="robot") as editor:
+        await editor.start(session={"configOptions": {"boolean": {}}})
+        options = (await editor.call("session/new", cwd="/", mcpServers=[]))["configOptions"]
+
+        assert option(options, "brief")["type"] == "boolean"
+
+
 # Titles, and what is unstable -------------------------------------------------------------
 
 
