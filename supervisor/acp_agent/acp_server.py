@@ -131,7 +131,7 @@ class AcpServer:
 
     async def _authenticate(self, _: _Params) -> object:
         await trio.lowlevel.checkpoint()
-        raise RpcError(INVALID_PARAMS, "there is no such method: no authentication is needed")
+        raise RpcError(INVALID_PARAMS, "no authentication is needed")
 
     # Sessions -----------------------------------------------------------------------------
 

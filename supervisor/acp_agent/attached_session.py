@@ -62,7 +62,7 @@ class AttachedSession:
         self.prompts = OwnPrompts()
         self.jobs = SessionJobs(self.handle, self.prompts, nursery)
         self.translator = SessionTranslator(title=info.title)
-        # Until the first prompt, by whomever: agent and permission mode can still be changed.
+        # Until the first prompt of any client: agent and permission mode can still be changed.
         self.is_new = info.turns == 0 and info.queued == 0
         # True once the request that opened the session can be answered.
         self.is_started = False

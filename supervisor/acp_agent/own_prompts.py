@@ -179,7 +179,7 @@ class OwnPrompts:
             INTERNAL_ERROR,
             f"the session has stopped ({body.get('reason')}), and the prompt waits in its queue",
             error_data(
-                "session_not_active", "send another prompt: it runs first, then that one", "later"
+                "session_not_active", "send another prompt: this one then runs before it", "later"
             ),
         )
         accepted, self._accepted = self._accepted, {}

@@ -1,6 +1,6 @@
 """Permission requests and questions that the client is asked; the first answer wins.
 
-Rule 1: a request is asked once in a connection. When somebody else has answered it, or its turn is
+Rule 1: a request is asked once in a connection. When it is answered elsewhere, or its turn is
         over, the client's request is cancelled.
 Rule 2: a request that the client cannot or does not answer stays in the inbox.
 """
@@ -130,7 +130,7 @@ class Questions:
             else:
                 await self._send(request.id, answer)
         except SupervisorError as error:
-            # Answered by somebody else, or its turn is over.
+            # Answered elsewhere, or its turn is over.
             logger.debug("an answer of the client came too late: %s", error_content(error))
 
     async def _send(self, request_id: RequestId, decision: Decision) -> None:

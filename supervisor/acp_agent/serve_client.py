@@ -29,14 +29,14 @@ class ClientStreams(Protocol):
         """Return the next bytes; empty at the end."""
 
     async def send(self, data: bytes) -> None:
-        """Write all bytes; raise `OSError` if nobody reads them."""
+        """Write all bytes; raise `OSError` if the other end is closed."""
 
     async def wait_hangup(self) -> None:
         """Wait until the other end of the input is closed."""
 
 
 async def serve_client(sup: RemoteSupervisor, streams: ClientStreams, options: AcpOptions) -> None:
-    """Serve until the input ends, or nobody reads the output any more; nothing is stopped."""
+    """Serve until the input ends, or the output is closed; nothing is stopped."""
     try:
         async with trio.open_nursery() as nursery:
             leaver = _Leaver(streams, nursery.cancel_scope)
@@ -70,12 +70,12 @@ class _Leaver:
         return data
 
     async def send(self, data: bytes) -> None:
-        """Write all bytes; if nobody reads them, leave."""
+        """Write all bytes; leave if the other end is closed."""
         try:
             await self._streams.send(data)
         except OSError:
             self.server.is_leaving = True
-            self._scope.cancel(reason="nobody reads the output")
+            self._scope.cancel(reason="the output is closed")
             raise
 
     async def watch(self) -> None:

@@ -145,7 +145,7 @@ def _as_text(value: object) -> str:
 
 
 def one_line(value: object) -> str:
-    """Return text on one line, short enough for a title; empty if it is no text."""
+    """Return text on one line, short enough for a title; empty for other values."""
     text = as_text(value)
     words = " ".join(text[: 2 * _MAX_TITLE_LETTERS].split()) if text else ""
     return words if len(words) <= _MAX_TITLE_LETTERS else f"{words[: _MAX_TITLE_LETTERS - 1]}…"
