@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import trio
 
@@ -30,6 +31,8 @@ from .handles.live_rows import LiveRows
 from .handles.parts import Parts
 from .handles.session import Session
 from .handles.supervisor import Supervisor
+from .mcp_server.tool import Toolbox
+from .mcp_server.tools_service import ToolsService
 from .sessions.actor import SessionActor
 from .sessions.admission import Admission
 from .sessions.agents_cell import AgentSource
@@ -62,6 +65,8 @@ from .store.sqlite.files import read_only_problem, resolve_path
 from .store.sqlite.schema import refuse_unless_ours
 from .store.sqlite.store import SqliteStore, open_sqlite, restore_store
 from .store.writer import Writer
+
+MakeToolbox: TypeAlias = Callable[[Supervisor], Toolbox]
 
 # Time in which observers get the notifications of the shutdown.
 _LAST_NOTIFICATIONS_SECONDS = 5.0
@@ -103,6 +108,27 @@ async def open(  # noqa: A001 - public as supervisor.open
         raise ConfigError(
             f"settings is {short_repr(settings)}", hint="give supervisor.Settings(...)"
         )
+    async with open_with_tools(
+        path, agents=agents, settings=settings, agent_source=agent_source
+    ) as (sup, _):
+        yield sup
+
+
+@asynccontextmanager
+async def open_with_tools(
+    path: str | os.PathLike[str],
+    *,
+    agents: Iterable[AgentKind] = (),
+    settings: Settings,
+    agent_source: AgentSource | None = None,
+    make_toolbox: MakeToolbox | None = None,
+    tools_socket: Path | None = None,
+) -> AsyncIterator[tuple[Supervisor, ToolsService]]:
+    """Do what `open` does, and yield the supervisor with the tools of its agents.
+
+    `make_toolbox` replaces the tools. `tools_socket` is the path of the agents' socket, which is
+    otherwise in a private temporary folder.
+    """
     known = agents_by_name(agents)
     failure: BaseException | None = None
     # Started last, stopped first: the store outlives the writer, the writer outlives its clients.
@@ -132,6 +158,14 @@ async def open(  # noqa: A001 - public as supervisor.open
             await store.note_clock(services.clock.reading())
             parts, keys = build(services, system)
             registry = parts.registry
+            sup = Supervisor(parts)
+            tools = ToolsService(
+                partial(make_toolbox or _session_tools, sup),
+                epoch_of=sup.introspect().epoch_of,
+                start_soon=runtime.start_soon,
+                socket_path=tools_socket,
+            )
+            runtime.agent_tools = tools.hand_over
             await registry.open()
             for service in services.running:
                 runtime.start_soon(service.run)
@@ -141,7 +175,7 @@ async def open(  # noqa: A001 - public as supervisor.open
                     recovery = Recovery(services, registry, parts.router, parts.admission, keys)
                     await recovery.begin()
                     runtime.start_soon(recovery.finish)
-                    yield Supervisor(parts)
+                    yield sup, tools
                 except BaseException as error:  # noqa: BLE001 - raised again below
                     failure = error
                 try:
@@ -152,6 +186,12 @@ async def open(  # noqa: A001 - public as supervisor.open
             runtime.close()
     if failure is not None:
         raise failure
+
+
+def _session_tools(sup: Supervisor) -> Toolbox:
+    from .mcp_server.session_tools import SessionTools  # noqa: PLC0415 - needed by the first call
+
+    return SessionTools(sup)
 
 
 def build(services: Services, group: actors.Group) -> tuple[Parts, KeyIndex]:

@@ -41,8 +41,8 @@ from supervisor.http_server.problems import (
     problem_of_invalid_fields,
 )
 from supervisor.http_server.response import HTML_POLICY, Response, problem_response
-from supervisor.mcp_server.caller import Caller
-from supervisor.mcp_server.endpoint import make_endpoint
+from supervisor.mcp_server.caller import OWNER
+from supervisor.mcp_server.endpoint import Authenticate, make_endpoint
 from supervisor.mcp_server.server import McpServer
 from supervisor.mcp_server.tool import Toolbox
 from supervisor.store.pending import StoreState
@@ -253,6 +253,7 @@ def make_app(
     backup_folder: Path | None = None,
     extra_operations: Iterable[Operation] = (),
     toolbox: Toolbox | None = None,
+    authenticate_caller: Authenticate = lambda _: OWNER,
     version: str | None = None,
 ) -> ASGIApp:
     """Return an ASGI app over a supervisor, for trio.
@@ -262,7 +263,7 @@ def make_app(
     returns the state of the store without counting sessions. `backup_folder` is the one folder that
     backups are written to; without it they are a 404. `extra_operations` are those of the
     process around the app; they are documented and guarded like all others. `toolbox` has the
-    tools of `/mcp`, which is a 404 without it.
+    tools of `/mcp`, which is a 404 without it; `authenticate_caller` says who calls them.
     """
     known = version or installed_version("understudy")
     operations = (*OPERATIONS, *extra_operations)
@@ -282,13 +283,9 @@ def make_app(
     routes = [Route(path, Resource(context, found)) for path, found in paths.items()]
     if toolbox is not None:
         server = McpServer(toolbox, known, drain_state.move_on_when_closed)
-        routes.append(Route("/mcp", make_endpoint(server, lambda _: _OWNER)))
+        routes.append(Route("/mcp", make_endpoint(server, authenticate_caller)))
     router = Router(routes, redirect_slashes=False, default=_not_found)
     return Gated(ErrorBoundary(router), gate)
-
-
-# Whoever passes the gate: the user of this process, or a program that has the token.
-_OWNER: Final = Caller(name="owner", scope="all")
 
 
 class ErrorBoundary:

@@ -33,7 +33,7 @@ LOCAL_COMMANDS: Final = frozenset(
     }
 )
 # Commands that start the daemon if it is not running.
-STARTING_COMMANDS: Final = frozenset({"acp", "attach", "new", "run", "send", "top"})
+STARTING_COMMANDS: Final = frozenset({"acp", "attach", "mcp", "new", "run", "send", "top"})
 
 _HOST: Final = "supervisor.cli.host"
 _HOST_IS_TYPED: Final = "supervisor.cli.host_is_typed"

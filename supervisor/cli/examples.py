@@ -129,6 +129,7 @@ EXAMPLES: Final = {
     "status": ("understudy status", "understudy status --host build"),
     "logs": ("understudy logs", "understudy logs -n 20 -f"),
     "down": ("understudy down", "understudy down --now"),
+    "mcp": ("understudy mcp", "understudy mcp --host build"),
     "service": ("understudy service install", "understudy service status"),
     "hosts": (
         "understudy hosts add build anna@build.example",
@@ -140,7 +141,7 @@ EXAMPLES: Final = {
         "understudy config get daemon.socket",
         "understudy config check ./understudy.toml",
     ),
-    "doctor": ("understudy doctor", "understudy doctor --json"),
+    "doctor": ("understudy doctor", "understudy doctor --agents"),
     "completion": (
         "understudy completion fish > ~/.config/fish/completions/understudy.fish",
         'eval "$(understudy completion bash)"',

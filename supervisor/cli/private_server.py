@@ -21,9 +21,10 @@ import trio
 
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
-from supervisor.daemon.listeners import unix_listener
 from supervisor.http_server.connections import open_connections
-from supervisor.http_server.gate import PEER_UID, UnixGate
+from supervisor.http_server.gate import UnixGate
+from supervisor.http_server.peer import PEER_UID
+from supervisor.http_server.unix_listener import unix_listener
 
 if TYPE_CHECKING:
     from supervisor.handles.session import Session

@@ -22,7 +22,10 @@ from .sources import DEFAULT, ConfigProblem, KeyPath, Origin, Value, dotted
 # The options of each driver, besides the common ones.
 DRIVER_OPTIONS: Final[Mapping[Driver, frozenset[str]]] = {
     "acp": frozenset(
-        {"command", "env", "auth", "mcp_servers", "mode", "options", "handshake_seconds"}
+        {
+            *("command", "env", "auth", "mcp_servers", "mode", "options"),
+            *("handshake_seconds", "tools"),
+        }
     ),
     "command": frozenset({"command", "env", "resume_command", "output", "text", "session_id_at"}),
     "python": frozenset({"function"}),

@@ -19,7 +19,7 @@ from supervisor.core.redaction import REDACTED
 from supervisor.core.validation import AGENT_NAME_HINT, is_agent_name
 
 from .agent_presets import PRESET_NAMES
-from .agent_table import Driver, OutputForm, Transport
+from .agent_table import Driver, OutputForm, ToolsChoice, Transport
 from .paths import expand_path
 from .schema import DecodedValue, Leaf, OpenTable, Table, table_for_class
 from .sources import InvalidValue, Source
@@ -191,6 +191,7 @@ AGENT: Final = Table(
         "mode": _TEXT,
         "options": OpenTable(Leaf(DecodedValue(bool | str, _option, _QUOTED)), _check_name),
         "handshake_seconds": Leaf(DecodedValue(float, _seconds, _SECONDS)),
+        "tools": Leaf(DecodedValue(ToolsChoice)),
         "resume_command": _COMMAND,
         "output": Leaf(DecodedValue(OutputForm)),
         "text": _OUTPUT_PATH,

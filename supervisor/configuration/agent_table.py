@@ -14,6 +14,8 @@ from supervisor.core.permissions import Permissions
 
 Driver: TypeAlias = Literal["acp", "command", "python"]
 Transport: TypeAlias = Literal["http", "sse"]
+# As `supervisor.acp` has them (a test compares).
+ToolsChoice: TypeAlias = Literal["auto", "stdio", "http", "off"]
 # As `supervisor.command` has them (a test compares).
 OutputForm: TypeAlias = Literal["text", "json_lines"]
 
@@ -69,6 +71,7 @@ class AgentTable:
         default=MappingProxyType({}), converter=_frozen, hash=False
     )
     handshake_seconds: float | None = None
+    tools: ToolsChoice | None = None
     resume_command: tuple[str, ...] = ()
     output: OutputForm | None = None
     text: str | None = None

@@ -102,6 +102,7 @@ def _acp(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
         mode=table.mode,
         options=table.options,
         handshake_seconds=HANDSHAKE_SECONDS if wait is None else wait,
+        tools=table.tools or "auto",
     )
     login = None if table.preset is None else login_help(table.preset)
     return attrs.evolve(made, environ=environ, login=login)

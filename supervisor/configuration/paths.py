@@ -18,7 +18,12 @@ FILE_VARIABLE: Final = "UNDERSTUDY_CONFIG"
 # Name of the host whose daemon the commands use.
 HOST_VARIABLE: Final = "UNDERSTUDY_HOST"
 # Variables with our prefix that are not settings.
-IGNORED_VARIABLES: Final = frozenset({FILE_VARIABLE, HOST_VARIABLE, "UNDERSTUDY_CONTAINMENT"})
+IGNORED_VARIABLES: Final = frozenset(
+    {
+        *(FILE_VARIABLE, HOST_VARIABLE, "UNDERSTUDY_CONTAINMENT"),
+        *("UNDERSTUDY_TOOLS_SOCKET", "UNDERSTUDY_SESSION_TOKEN"),  # of the bridge of an agent
+    }
+)
 # The longest path of a unix socket in Linux, without the final zero byte.
 MAX_SOCKET_PATH_BYTES: Final = 107
 

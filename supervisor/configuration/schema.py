@@ -327,11 +327,17 @@ class DaemonSettings:
     log_format: LogFormat = attrs.field(default="text", validator=one_of(LogFormat))
     log_content: bool = attrs.field(default=False, validator=_check_flag)
     autostart: bool = attrs.field(default=True, validator=_check_flag)
+    agents_may_use_api: bool = attrs.field(default=False, validator=_check_flag)
 
     @property
     def database(self) -> str:
         """Path of the database."""
         return str(Path(self.state_folder) / "state.db")
+
+    @property
+    def tools_socket(self) -> str:
+        """Path of the socket for the tools of agents."""
+        return str(Path(self.state_folder) / "tools.sock")
 
     @property
     def token(self) -> str:

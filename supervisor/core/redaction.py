@@ -53,6 +53,14 @@ _SHAPES: Final = tuple(
         (("aiza",), rf"{_TOKEN_START}(AIza[A-Za-z0-9_-]{{30,}}+)"),
         # A JSON web token: three runs, of which the first is an object in base64.
         (("eyj",), rf"{_TOKEN_START}(eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]{{8,}}+){{2}})"),
+        # A session token of ours, see `mcp_server/tokens.py`.
+        (
+            ("ust-",),
+            (
+                rf"{_TOKEN_START}(ust-[0-9]{{1,4}}+\.[a-z0-9_]{{3,64}}+\.[0-9]{{1,20}}+"
+                rf"\.[a-z]{{1,8}}+\.[A-Za-z0-9_-]{{20,}}+)"
+            ),
+        ),
         # What goes into a header.
         (
             ("bearer",),

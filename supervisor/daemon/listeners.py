@@ -8,35 +8,28 @@ Rule 1: the listening process holds the lock beside the socket from before it ch
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
-import logging
 import os
 import socket
 import socket as sockets
-import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import attrs
-from trio_util import periodic
 
 from supervisor.configuration import DaemonSettings
 from supervisor.core.errors import ConfigError, StoreLocked
-from supervisor.http_server.gate import Gate, TcpGate, UnixGate, has_peer_credentials, peer_pid
-from supervisor.store.sqlite.files import device_and_inode
+from supervisor.http_server.gate import AgentPolicy, Gate, TcpGate, UnixGate
+from supervisor.http_server.peer import has_peer_credentials, peer_pid
+from supervisor.http_server.unix_listener import BACKLOG, unix_listener
 from supervisor.store.sqlite.lock import is_held, lock_path, locked
 
 from .logging_ import SecretFilter
 from .token import ensure_token
 
-logger = logging.getLogger("supervisor.daemon")
-
 _CONNECT_SECONDS: Final = 1.0
-# Between two checks of the socket's file.
-_CHECK_SECONDS: Final = 2.0
 
 
 @attrs.frozen
@@ -94,12 +87,6 @@ def _read_lock_file(socket: Path) -> DaemonProcess | None:
 
 LOOPBACK: Final = "127.0.0.1"
 
-_BACKLOG: Final = 512
-
-_OWNER_ONLY: Final = 0o600
-
-_PROBE_SECONDS: Final = 1.0
-
 
 @contextmanager
 def hold_socket_lock(path: Path) -> Iterator[None]:
@@ -118,114 +105,19 @@ def hold_socket_lock(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def unix_listener(path: Path) -> Iterator[socket.socket]:
-    """Listen on a unix socket with mode 600 in the block, and remove its file afterwards.
-
-    The caller holds `hold_socket_lock`. Raise `StoreLocked` if a process without the lock listens
-    there, and `ConfigError` if the socket cannot be created.
-    """
-    with ExitStack() as opened:
-        try:
-            _remove_stale_socket(path)
-            listener = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            # The kernel creates the file with the mode of the descriptor: other users can reach
-            # it at no time, and the umask is not changed under threads that start agents.
-            with contextlib.suppress(OSError):
-                os.fchmod(listener.fileno(), _OWNER_ONLY)
-            listener.bind(os.fspath(path))
-            path.chmod(_OWNER_ONLY)
-            made = path.stat()
-        except OSError as error:
-            raise ConfigError(
-                f"cannot create the socket {path}: {error.strerror}",
-                hint="choose another path: daemon.socket",
-            ) from error
-        try:
-            listener.listen(_BACKLOG)
-            yield listener
-        finally:
-            _remove_socket(path, made)
-
-
-@contextmanager
 def tcp_listener(port: int) -> Iterator[socket.socket]:
     """Listen on a loopback port in the block; raise `ConfigError` if the port cannot be opened."""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((LOOPBACK, port))
-            listener.listen(_BACKLOG)
+            listener.listen(BACKLOG)
         except OSError as error:
             raise ConfigError(
                 f"cannot listen on port {port}: {error.strerror}",
                 hint="choose another port: daemon.tcp_port",
             ) from error
         yield listener
-
-
-def _remove_stale_socket(path: Path) -> None:
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(found.st_mode):
-        raise ConfigError(
-            f"{path} exists and is not a socket",
-            hint="move it away, or choose another path: daemon.socket",
-        )
-    _check_not_listening(path)
-    path.unlink(missing_ok=True)
-
-
-def _check_not_listening(path: Path) -> None:
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
-        probe.settimeout(_PROBE_SECONDS)
-        try:
-            probe.connect(os.fspath(path))
-        except TimeoutError:
-            pass  # a process listens, but is too busy to accept
-        except OSError as error:
-            if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
-                return
-            raise ConfigError(
-                f"cannot check {path}: {error.strerror}",
-                hint="check its owner and mode, or choose another path: daemon.socket",
-            ) from error
-        pid: int | None = None
-        with contextlib.suppress(OSError):
-            pid = peer_pid(probe)
-    holder = "another process" if pid is None else f"process {pid}"
-    raise StoreLocked(f"{holder} listens on {path}", hint="use that daemon, or stop it first")
-
-
-def _remove_socket(path: Path, made: os.stat_result) -> None:
-    """Remove our socket file, unless another file has replaced it."""
-    with contextlib.suppress(OSError):
-        found = path.lstat()
-        if (found.st_ino, found.st_dev) == (made.st_ino, made.st_dev):
-            path.unlink()
-
-
-async def keep_socket(path: Path, listen: Callable[[socket.socket], Awaitable[None]]) -> None:
-    """Make our socket again when its file was deleted, until cancelled; `listen` serves it.
-
-    A cleanup of old files may delete it. A file that another program has put there stays.
-    """
-    with ExitStack() as made_again:
-        ours, reported = device_and_inode(path), ""
-        async for _ in periodic(_CHECK_SECONDS):
-            if device_and_inode(path) == ours:
-                continue
-            try:
-                made = made_again.enter_context(unix_listener(path))
-            except (ConfigError, StoreLocked) as error:
-                if str(error) != reported:
-                    reported = str(error)
-                    logger.error("no client can connect: %s", error)  # noqa: TRY400 - the text is complete
-                continue
-            await listen(made)
-            ours, reported = device_and_inode(path), ""
-            logger.warning("the socket %s was deleted, and is made again", path)
 
 
 @attrs.frozen
@@ -242,17 +134,20 @@ Listeners: TypeAlias = tuple[Listener, ...]
 
 
 @contextmanager
-def open_listeners(daemon: DaemonSettings, secret_filter: SecretFilter) -> Iterator[Listeners]:
+def open_listeners(
+    daemon: DaemonSettings, secret_filter: SecretFilter, agent_policy: AgentPolicy
+) -> Iterator[Listeners]:
     """Yield all listeners, open during the block; raise `ConfigError` if one cannot be opened.
 
-    The token is added to `secret_filter`, so that no log line contains it.
+    The token is added to `secret_filter`, so that no log line contains it. `agent_policy` applies
+    to the unix socket; on TCP the kernel does not say who connects.
     """
     origins = frozenset(daemon.allowed_origins)
     own_uid = os.geteuid() if has_peer_credentials() else None
     with ExitStack() as sockets:
         path = Path(daemon.socket)
         unix = sockets.enter_context(unix_listener(path))
-        gate: Gate = UnixGate(own_uid=own_uid, origins=origins)
+        gate: Gate = UnixGate(own_uid=own_uid, origins=origins, agent_policy=agent_policy)
         listeners: Listeners = (Listener(daemon.socket, unix, gate, path),)
         if daemon.tcp_port is not None:
             token = ensure_token(Path(daemon.token))

@@ -13,6 +13,7 @@ from supervisor.api.params import OperationCall
 from supervisor.configuration import AgentCatalog, Configuration, DaemonSettings, make_agents
 from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.handles.supervisor import Supervisor
+from supervisor.http_server.gate import AgentPolicy
 from supervisor.sessions.maintenance_reports import Reloaded
 
 from .descriptors import within_descriptors
@@ -24,7 +25,7 @@ logger = logging.getLogger("supervisor.daemon")
 
 Load: TypeAlias = Callable[[], Configuration]
 # Daemon settings that apply at once.
-_RELOADABLE: Final = frozenset({"log_level"})
+_RELOADABLE: Final = frozenset({"log_level", "agents_may_use_api"})
 
 
 class Reloader:
@@ -37,12 +38,15 @@ class Reloader:
         load: Load | None,
         environ: Mapping[str, str],
         agent_catalog: AgentCatalog,
+        *,
+        agent_policy: AgentPolicy,
     ) -> None:
         self._sup = sup
         self._configuration = configuration
         self._load = load
         self._environ = environ
         self._agent_catalog = agent_catalog
+        self._agent_policy = agent_policy
 
     async def run(self, signals: DaemonSignals, notifier: Notifier, status: str) -> None:
         """Reload on each request until cancelled; an invalid configuration changes nothing."""
@@ -72,6 +76,7 @@ class Reloader:
             self._agent_catalog.replace(before)
             raise
         set_level(wanted.daemon.log_level)
+        self._agent_policy.agents_may_use_api = wanted.daemon.agents_may_use_api
         changes = self._with_daemon_settings(changes, wanted.daemon)
         self._configuration = attrs.evolve(
             wanted, daemon=self._merged_daemon_settings(wanted.daemon)

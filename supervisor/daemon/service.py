@@ -15,11 +15,11 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 import trio
@@ -37,15 +37,18 @@ from supervisor.http_server.connections import (
     Connections,
     open_connections,
 )
-from supervisor.http_server.gate import PEER_UID
-from supervisor.mcp_server.tool import Toolbox
-from supervisor.runtime import open as open_supervisor
+from supervisor.http_server.gate import AgentPolicy
+from supervisor.http_server.peer import PEER_UID
+from supervisor.http_server.unix_listener import keep_socket
+from supervisor.mcp_server.gates import MCP_PATH, admit_agents
+from supervisor.mcp_server.tools_service import ToolsService
+from supervisor.runtime import MakeToolbox, open_with_tools
 
 from .descriptors import connection_limit, within_descriptors
 from .disk_room import open_when_room
 from .exit_watchdog import ExitWatchdog
 from .folders import make_folder
-from .listeners import Listeners, hold_socket_lock, keep_socket, open_listeners
+from .listeners import Listeners, hold_socket_lock, open_listeners
 from .logging_ import EventLog, SecretFilter
 from .metrics import DaemonMetrics
 from .process_note import note_start
@@ -65,8 +68,6 @@ class ExitCode(enum.IntEnum):
 
 
 logger = logging.getLogger("supervisor.daemon")
-
-MakeToolbox: TypeAlias = Callable[[Supervisor], Toolbox]
 
 # Added to the time that turns have to end, before the process exits without tasks that do not end.
 _EXIT_GRACE_SECONDS: Final = 10.0
@@ -96,7 +97,7 @@ async def serve(
     """Serve until `signals` or a process signal request the exit; return the exit code.
 
     Errors are raised without exception groups. Process signals are handled only in the main thread.
-    `make_toolbox` makes the tools of `/mcp`, which is not served without it.
+    `make_toolbox` replaces the tools of `/mcp`.
     `task_status` is started when requests are answered. If the exit takes too long, the watchdog
     (by default one that calls `os._exit`) ends the process.
     """
@@ -127,11 +128,13 @@ class _Daemon:
     make_toolbox: MakeToolbox | None
     task_status: trio.TaskStatus[Supervisor]
     agent_catalog: AgentCatalog = attrs.field(init=False)
+    agent_policy: AgentPolicy = attrs.field(init=False)
     _introspection: Introspection | None = None
     _has_lock: bool = False
 
     def __attrs_post_init__(self) -> None:
         self.agent_catalog = AgentCatalog(self.configuration.agents, self.environ)
+        self.agent_policy = AgentPolicy(self._daemon.agents_may_use_api)
 
     @property
     def _daemon(self) -> DaemonSettings:
@@ -165,19 +168,22 @@ class _Daemon:
             nursery.start_soon(self._cancel_on_fast_leave, scope)
             nursery.start_soon(self._limit_exit_before_start)
             async with AsyncExitStack() as held:
-                sup = await open_when_room(
+                opened = await open_when_room(
                     partial(self._open, held, agents), self.signals, Notifier(self.environ)
                 )
-                if sup is None:
+                if opened is None:
                     return
+                sup, tools = opened
                 self._introspection = sup.introspect()
                 self._introspection.shutdown.on_store_failed = self._limit_exit_without_store
                 try:
-                    await self._open_listeners(sup)
+                    await self._open_listeners(sup, tools)
                 finally:
                     self._limit_unrequested_exit()
 
-    async def _open(self, held: AsyncExitStack, agents: Iterable[AgentKind]) -> Supervisor:
+    async def _open(
+        self, held: AsyncExitStack, agents: Iterable[AgentKind]
+    ) -> tuple[Supervisor, ToolsService]:
         """Take the lock of the socket, unless an earlier attempt has, and open the store."""
         if not self._has_lock:
             socket = Path(self._daemon.socket)
@@ -186,18 +192,20 @@ class _Daemon:
             held.enter_context(hold_socket_lock(socket))
             self._has_lock = True
         return await held.enter_async_context(
-            open_supervisor(
+            open_with_tools(
                 self._daemon.database,
                 agents=agents,
                 agent_source=self.agent_catalog,
                 settings=within_descriptors(self.configuration.settings),
+                make_toolbox=self.make_toolbox,
+                tools_socket=Path(self._daemon.tools_socket),
             )
         )
 
-    async def _open_listeners(self, sup: Supervisor) -> None:
+    async def _open_listeners(self, sup: Supervisor, tools: ToolsService) -> None:
         """Accept connections until the daemon has drained."""
         # Entered before the nurseries, so that its errors are raised bare.
-        with open_listeners(self._daemon, self.secret_filter) as listeners:
+        with open_listeners(self._daemon, self.secret_filter, self.agent_policy) as listeners:
             wanted = self._daemon.max_connections
             most = connection_limit(
                 connections=wanted,
@@ -212,7 +220,7 @@ class _Daemon:
                 ) as connections,
                 trio.open_nursery() as nursery,
             ):
-                await self._serve_until_drained(sup, listeners, connections, nursery)
+                await self._serve_until_drained(sup, listeners, connections, nursery, tools=tools)
 
     async def _serve_until_drained(
         self,
@@ -220,6 +228,8 @@ class _Daemon:
         listeners: Listeners,
         connections: Connections,
         nursery: trio.Nursery,
+        *,
+        tools: ToolsService,
     ) -> None:
         notifier, drain_state = Notifier(self.environ), DrainState()
         metrics = DaemonMetrics(sup, connections, drain_state, self._daemon.database)
@@ -228,21 +238,31 @@ class _Daemon:
         await metrics.open()
         backups = BackupFolder(Path(self._daemon.state_folder) / _BACKUPS)
         await trio.to_thread.run_sync(backups.remove_unfinished)
-        reloader = Reloader(sup, self.configuration, self.load, self.environ, self.agent_catalog)
+        reloader = Reloader(
+            sup,
+            self.configuration,
+            self.load,
+            self.environ,
+            self.agent_catalog,
+            agent_policy=self.agent_policy,
+        )
         note_start(self._daemon)
-        toolbox = None if self.make_toolbox is None else self.make_toolbox(sup)
         for listener in listeners:
+            gate, authenticate = admit_agents(listener.gate, tools.hand_over)
             app = make_app(
                 sup,
-                gate=listener.gate,
+                gate=gate,
                 drain_state=drain_state,
                 metrics=metrics.metrics.render,
                 store_state=sup.introspect().store_state,
                 backup_folder=backups.path,
                 extra_operations=[reloader.operation()],
-                toolbox=toolbox,
+                toolbox=tools.toolbox,
+                authenticate_caller=authenticate,
             )
             await connections.listen(listener.socket, app)
+            if listener.path is None:
+                tools.hand_over.http_url = f"{listener.display_name}{MCP_PATH}"
             if listener.path is not None:
                 nursery.start_soon(keep_socket, listener.path, partial(connections.listen, app=app))
         drain_state.open()

@@ -68,6 +68,10 @@ class DriverContext(Protocol):
         """The id of the session."""
 
     @property
+    def epoch(self) -> int:
+        """The epoch of the incarnation that the driver belongs to."""
+
+    @property
     def workspace(self) -> str | None:
         """The working directory of the agent; None if the session has none."""
 

@@ -16,6 +16,7 @@ from supervisor.json_rpc.lines import MAX_LINE_BYTES
 from supervisor.json_rpc.request_budget import RequestBudget
 
 from .agent_nurseries import AgentNurseries
+from .agent_tools import AgentTools
 from .process.processes import Processes
 
 Args = TypeVarTuple("Args")
@@ -54,6 +55,8 @@ class DriverRuntime:
         self._evict: Callable[[], object] | None = None
         # Set when the supervisor shuts down; work that never ends by itself may wait for it.
         self.shutdown_started = trio.Event()
+        # Hands our tools to agents; None if the supervisor has none.
+        self.agent_tools: AgentTools | None = None
         # By name, what each agent reported when it last started.
         self.reported_agents: dict[str, ReportedAgent] = {}
         # Turns that are over and whose work has not ended, each with a description of its owner.

@@ -231,6 +231,13 @@ class Introspection:
             name = None if slot is None or slot.session is None else slot.session.agent_name
         return name if isinstance(name, str) and name in self._services.agents() else None
 
+    def epoch_of(self, session_id: SessionId) -> int | None:
+        """Return the epoch of a session that has an actor; None if it has none, or has stopped."""
+        slot = self._registry.find_slot(session_id)
+        if slot is None or slot.log is None or slot.session is None:
+            return None
+        return None if slot.session.phase is Phase.STOPPED else slot.log.epoch
+
     async def ping(self, *, timeout_seconds: float) -> dict[str, float]:
         """Query the exit monitor and the writer; return the seconds until each answer.
 

@@ -25,9 +25,8 @@ from hypercorn.trio.worker_context import WorkerContext
 from starlette.types import ASGIApp
 from trio_util import AsyncValue
 
-from supervisor.http_server.gate import peer_uid
-
 from .connection import MAX_HEADER_BYTES, HttpConnection
+from .peer import PEER_GUARDIANS, has_peer_credentials, peer_guardians, peer_uid
 
 logger = logging.getLogger("supervisor.http")
 
@@ -158,8 +157,12 @@ class Connections:
     def _state(self, stream: trio.SocketStream) -> dict[str, Any]:
         if stream.socket.family != socket.AF_UNIX:
             return {}
+        connection: Any = stream.socket  # trio's socket has getsockopt too
         with contextlib.suppress(OSError):
-            return {self._peer_state_key: peer_uid(stream.socket)}  # type: ignore[arg-type] # trio's socket has getsockopt too
+            state: dict[str, Any] = {self._peer_state_key: peer_uid(connection)}
+            if has_peer_credentials():
+                state[PEER_GUARDIANS] = peer_guardians(connection)
+            return state
         return {}
 
     async def _refuse(self, stream: trio.SocketStream) -> None:
@@ -180,8 +183,8 @@ async def open_connections(
 ) -> AsyncIterator[Connections]:
     """Yield the connections of this block; all are closed at its end.
 
-    On a unix socket, the scope's state has the peer's uid under `peer_state_key`. `limited` tells a
-    refused client what sets the maximum.
+    On a unix socket, the scope's state has the peer's uid under `peer_state_key`, and the guardians
+    above the peer. `limited` tells a refused client what sets the maximum.
     """
     async with trio.open_nursery() as nursery:
         connections = Connections(

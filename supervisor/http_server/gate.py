@@ -1,17 +1,16 @@
-"""Authentication of requests, before routing, streams included; who is at the other end.
+"""Authentication of requests, before routing, streams included.
 
 Rule 1: one gate for every route and every kind of request; only HTTP requests pass.
 Rule 2: on TCP the client may be a browser that runs a hostile page, so the Host, the Origin and
         the token must all be right.
 Rule 3: on a unix socket the kernel identifies the user; the Host must still be ours.
+Rule 4: an agent has the user of its supervisor, and is none. A peer in the containment of an agent
+        is refused, unless the settings allow it.
 """
 
 from __future__ import annotations
 
 import hmac
-import socket
-import struct
-import sys
 from collections.abc import Iterable
 from typing import ClassVar, Final, Protocol
 
@@ -19,13 +18,11 @@ import attrs
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .body import RequestBody
+from .peer import PEER_GUARDIANS, PEER_UID
 from .problems import RequestRefused, problem_of
 from .response import Header, problem_response
 
 MAX_HEADER_BYTES: Final = 16 * 1024
-# Key in the state of the scope: the user id of the peer of a unix socket.
-PEER_UID: Final = "peer_uid"
-_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 CHALLENGE: Final[Header] = (b"www-authenticate", b'Bearer realm="understudy"')
 
 
@@ -46,27 +43,61 @@ def _without_null_origin(origins: Iterable[str]) -> frozenset[str]:
     return frozenset(origins) - {"null"}
 
 
+@attrs.define
+class AgentPolicy:
+    """What the settings allow to agents; replaced in place when the settings change."""
+
+    agents_may_use_api: bool = False
+
+
 @attrs.frozen(kw_only=True)
 class UnixGate:
-    """Gate of a unix socket, behind the permissions of its file: checks the user id of the peer.
+    """Gate of a unix socket, behind the permissions of its file: checks the peer.
 
-    `own_uid` is the allowed user; None where the system does not report the peer.
+    `own_uid` is the allowed user; None where the system does not report the peer. `agent_policy`
+    says whether processes of agents are allowed.
     """
 
     is_unix_socket: ClassVar[bool] = True
     own_uid: int | None
+    agent_policy: AgentPolicy = attrs.field(factory=AgentPolicy)
     origins: frozenset[str] = attrs.field(default=frozenset(), converter=_without_null_origin)
 
     def check(self, scope: Scope) -> None:
-        """Raise RequestRefused if the Host is not ours, or another user sends the request."""
-        if self.own_uid is not None and scope.get("state", {}).get(PEER_UID) != self.own_uid:
-            raise RequestRefused(
-                "forbidden_peer",
-                "this socket belongs to another user",
-                hint="run the command as the user who runs the server",
-            )
-        _check_host(scope, {b"localhost"})
-        _check_origin(scope, self.origins)
+        """Raise RequestRefused if the Host is not ours, or the peer is not allowed."""
+        check_user(scope, self.own_uid)
+        if not self.agent_policy.agents_may_use_api:
+            _refuse_agents(scope)
+        check_host(scope, {b"localhost"})
+        check_origin(scope, self.origins)
+
+
+def check_user(scope: Scope, own_uid: int | None) -> None:
+    """Raise RequestRefused if the peer of a unix socket is another user; None allows all."""
+    if own_uid is not None and scope.get("state", {}).get(PEER_UID) != own_uid:
+        raise RequestRefused(
+            "forbidden_peer",
+            "this socket belongs to another user",
+            hint="run the command as the user who runs the server",
+        )
+
+
+def _refuse_agents(scope: Scope) -> None:
+    """Raise RequestRefused if the peer is in the containment of an agent, or has ended."""
+    guardians = scope.get("state", {}).get(PEER_GUARDIANS, frozenset())
+    if guardians is None:
+        raise RequestRefused(
+            "forbidden_peer",
+            "the process that opened the connection has ended",
+            hint="send the request from the process that connects",
+        )
+    if guardians:
+        raise RequestRefused(
+            "forbidden_peer",
+            "processes of agents may not use the API",
+            hint="an agent has tools for its session: the MCP server understudy; or set"
+            " daemon.agents_may_use_api = true",
+        )
 
 
 def _token(text: str) -> bytes:
@@ -89,8 +120,7 @@ class TcpGate:
 
     def check(self, scope: Scope) -> None:
         """Raise RequestRefused unless Host, Origin and token of the request are right."""
-        _check_host(scope, {b"127.0.0.1:%d" % self.port, b"localhost:%d" % self.port})
-        _check_origin(scope, self.origins)
+        self.check_place(scope)
         sent = _values(scope, b"authorization")
         wanted = b"Bearer " + self.token
         # In constant time, so that the duration reveals nothing about the token.
@@ -100,6 +130,11 @@ class TcpGate:
                 "the token is missing or wrong",
                 hint="send authorization: Bearer TOKEN; `understudy config token` prints it",
             )
+
+    def check_place(self, scope: Scope) -> None:
+        """Raise RequestRefused unless Host and Origin are right, whatever the token."""
+        check_host(scope, {b"127.0.0.1:%d" % self.port, b"localhost:%d" % self.port})
+        check_origin(scope, self.origins)
 
 
 class Gated:
@@ -152,7 +187,7 @@ def _check_header_size(scope: Scope) -> None:
         )
 
 
-def _check_host(scope: Scope, allowed: Iterable[bytes]) -> None:
+def check_host(scope: Scope, allowed: Iterable[bytes]) -> None:
     """Raise RequestRefused for a foreign Host.
 
     With DNS rebinding, any name can resolve to this address.
@@ -166,7 +201,7 @@ def _check_host(scope: Scope, allowed: Iterable[bytes]) -> None:
         )
 
 
-def _check_origin(scope: Scope, allowed: frozenset[str]) -> None:
+def check_origin(scope: Scope, allowed: frozenset[str]) -> None:
     """Raise RequestRefused for an Origin that is not listed; `null` is refused too."""
     for origin in _values(scope, b"origin"):
         if origin.decode("latin-1") not in allowed:
@@ -175,31 +210,3 @@ def _check_origin(scope: Scope, allowed: frozenset[str]) -> None:
                 "the origin of the page is not allowed",
                 hint="use a program, or add the origin to daemon.allowed_origins",
             )
-
-
-# The process at the other end of a unix socket -------------------------------------------
-
-
-def peer_uid(connection: socket.socket) -> int | None:
-    """Return the uid of the peer of a unix socket; None where the system does not report it."""
-    credentials = _credentials(connection)
-    return None if credentials is None else credentials[1]
-
-
-def peer_pid(connection: socket.socket) -> int | None:
-    """Return the pid of the peer or listener; None where the system does not report it."""
-    credentials = _credentials(connection)
-    return None if credentials is None else credentials[0]
-
-
-def _credentials(connection: socket.socket) -> tuple[int, int, int] | None:
-    if not has_peer_credentials():
-        return None
-    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, gid = _CREDENTIALS.unpack(data)
-    return pid, uid, gid
-
-
-def has_peer_credentials() -> bool:
-    """Return True if the system reports peer credentials."""
-    return sys.platform == "linux"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import attrs
 
@@ -23,3 +23,7 @@ class Caller:
     name: str
     scope: ToolScope
     session_id: SessionId | None = None
+
+
+# Whoever passes the gate of the API: the user of this process, or a program that has its token.
+OWNER: Final = Caller(name="owner", scope="all")

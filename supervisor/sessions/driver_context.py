@@ -35,9 +35,9 @@ from .log import Log
 from .output_budget import OutputShare
 from .services import Services
 from .slot import SessionSlot
-from .subscribers import NEWS_KINDS
+from .subscribers import NEWS_KINDS, news_from_record
 from .transcript import Transcript
-from .tree_access import TreeAccess, news_from_record
+from .tree_access import TreeAccess
 from .writer_requests import ask_repeatedly
 
 logger = logging.getLogger("supervisor")
@@ -125,6 +125,10 @@ class SessionDriverContext:
     @property
     def session_id(self) -> SessionId:
         return self._slot.id
+
+    @property
+    def epoch(self) -> int:
+        return self._log.epoch
 
     @property
     def workspace(self) -> str | None:

@@ -18,6 +18,7 @@ from supervisor.core.state import (
     SessionState,
     Usage,
 )
+from supervisor.drivers.port import News
 from supervisor.store.port import Store
 
 from .feed import ItemReader
@@ -167,6 +168,24 @@ def settle_from_records(pending: PendingResult, records: Iterable[AnyRecord]) ->
 
 # Kinds of records of a parent about its children.
 NEWS_KINDS: Final = frozenset({"child_started", "child_ended"})
+
+
+def news_from_record(record: AnyRecord) -> News:
+    """Return the news in a child_started or child_ended record of a parent."""
+    body = record.body
+    ended = record.kind == "child_ended"
+    return News(
+        kind="child_ended" if ended else "child_started",
+        child=body["child"],
+        agent=body["agent"],
+        name=body["name"],
+        role=body["role"],
+        at=record.at,
+        outcome=body["outcome"] if ended else None,
+        text=body["text"],
+        reason=body["reason"] if ended else None,
+        detail=body["detail"] if ended else None,
+    )
 
 
 class Subscribers:

@@ -8,11 +8,10 @@ from typing import TypeAlias
 from supervisor.core import events as ev
 from supervisor.core.creation import SpawnOptions
 from supervisor.core.errors import BudgetSpent, InvalidDecision, PermissionDenied, short_repr
-from supervisor.core.facts import AnyRecord
 from supervisor.core.ids import SessionId, TurnId
 from supervisor.core.permissions import may_allow
 from supervisor.core.state import Decision, SessionState, Usage
-from supervisor.drivers.port import ChildHandle, ChildRequest, News, TurnHandle
+from supervisor.drivers.port import ChildHandle, ChildRequest, TurnHandle
 
 from .admission import Admission
 from .router import SessionRouter
@@ -25,24 +24,6 @@ MakeChild: TypeAlias = Callable[[SessionId, SessionId, TurnHandle], ChildHandle]
 SpawnChild: TypeAlias = Callable[
     [SessionId, TurnHandle, str, str, SpawnOptions], Awaitable[ChildHandle]
 ]
-
-
-def news_from_record(record: AnyRecord) -> News:
-    """Return the news in a child_started or child_ended record of a parent."""
-    body = record.body
-    ended = record.kind == "child_ended"
-    return News(
-        kind="child_ended" if ended else "child_started",
-        child=body["child"],
-        agent=body["agent"],
-        name=body["name"],
-        role=body["role"],
-        at=record.at,
-        outcome=body["outcome"] if ended else None,
-        text=body["text"],
-        reason=body["reason"] if ended else None,
-        detail=body["detail"] if ended else None,
-    )
 
 
 class TreeAccess:

@@ -9,7 +9,16 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.testing import settle
-from supervisor.http_server.gate import MAX_HEADER_BYTES, PEER_UID, Gate, Gated, TcpGate, UnixGate
+from supervisor.drivers.identity import ProcessIdentity
+from supervisor.http_server.gate import (
+    MAX_HEADER_BYTES,
+    AgentPolicy,
+    Gate,
+    Gated,
+    TcpGate,
+    UnixGate,
+)
+from supervisor.http_server.peer import PEER_GUARDIANS, PEER_UID
 from tests.support.asgi_exchange import Exchange, ask, scope_of
 
 TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"  # noqa: S105 - of no gate but these
@@ -169,6 +178,44 @@ async def test_the_unix_gate_refuses_an_unknown_peer(state: dict[str, Any]) -> N
     await exchange.run()
 
     assert (exchange.status, exchange.json["code"]) == (403, "forbidden_peer")
+
+
+# Agents ----------------------------------------------------------------------------------------
+
+GUARDIAN = ProcessIdentity(7, 1, "boot")
+
+
+async def knock_from(guardians: object, policy: AgentPolicy) -> Exchange:
+    gate = UnixGate(own_uid=7, agent_policy=policy)
+    state = {PEER_UID: 7, PEER_GUARDIANS: guardians}
+    exchange = Exchange(Gated(inside, gate), scope_of("GET", "/", headers=[LOCALHOST], state=state))
+    await exchange.run()
+    return exchange
+
+
+async def test_the_unix_gate_refuses_a_process_of_an_agent() -> None:
+    refused = await knock_from(frozenset({GUARDIAN}), AgentPolicy())
+
+    assert (refused.status, refused.json["code"]) == (403, "forbidden_peer")
+    assert "agents_may_use_api" in refused.json["hint"]
+
+
+async def test_the_unix_gate_refuses_a_peer_that_has_ended() -> None:
+    refused = await knock_from(None, AgentPolicy())
+
+    assert (refused.status, refused.json["code"]) == (403, "forbidden_peer")
+
+
+async def test_the_unix_gate_admits_a_process_outside_of_all_agents() -> None:
+    assert (await knock_from(frozenset(), AgentPolicy())).status == 200
+
+
+@pytest.mark.parametrize("guardians", [frozenset({GUARDIAN}), None])
+async def test_the_setting_admits_agents_from_now_on(guardians: object) -> None:
+    policy = AgentPolicy()
+    policy.agents_may_use_api = True
+
+    assert (await knock_from(guardians, policy)).status == 200
 
 
 # Everything else -------------------------------------------------------------------------------

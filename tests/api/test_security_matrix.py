@@ -22,14 +22,16 @@ from supervisor.api.routes import OPERATIONS
 from supervisor.configuration import AgentCatalog, load
 from supervisor.daemon.reload import Reloader
 from supervisor.http_server.body import MAX_BODY_BYTES
-from supervisor.http_server.gate import MAX_HEADER_BYTES, TcpGate
+from supervisor.http_server.gate import MAX_HEADER_BYTES, AgentPolicy, TcpGate
 from tests.support.asgi_exchange import Exchange, ask, scope_of
 
 
 def reloading(sup: Any = None) -> Operation:  # noqa: ANN401 - a supervisor; none, for the document
     """What only the daemon has."""
     configuration = load(cwd=None, environ={"HOME": "/nowhere"})
-    return Reloader(sup, configuration, None, {}, AgentCatalog((), {})).operation()
+    return Reloader(
+        sup, configuration, None, {}, AgentCatalog((), {}), agent_policy=AgentPolicy()
+    ).operation()
 
 
 SPEC = orjson.loads(openapi_document((*OPERATIONS, reloading()), version="0"))

@@ -20,6 +20,7 @@ WANTED = (
     "demo",
     "serve",
     "acp",
+    "mcp",
     "run",
     "chat",
     "ps",

@@ -9,7 +9,7 @@ import pytest
 from supervisor import ConfigError
 from supervisor.cli.daemon_store import find_daemon_store
 from supervisor.configuration import DaemonSettings
-from supervisor.daemon.listeners import unix_listener
+from supervisor.http_server.unix_listener import unix_listener
 from supervisor.store.sqlite.lock import locked
 from tests.support.cli_runner import Caller
 

@@ -67,6 +67,7 @@ ELSEWHERE = {
     "attach": "test_attach_in_tmux",
     "serve": "test_daemon",
     "acp": "test_editor_process",
+    "mcp": "test_mcp_command",
     "reload": "test_daemon",
     "status": "test_daemon_life",
     "logs": "test_daemon_life",

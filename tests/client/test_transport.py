@@ -17,9 +17,10 @@ from starlette.types import Receive, Scope, Send
 import supervisor
 from supervisor.client import AnswerLost, NoDaemon, RemoteSupervisor, connect_once, stream
 from supervisor.client import feed as remote_feed
-from supervisor.daemon.listeners import tcp_listener, unix_listener
+from supervisor.daemon.listeners import tcp_listener
 from supervisor.daemon.token import ensure_token
 from supervisor.http_server.connections import open_connections
+from supervisor.http_server.unix_listener import unix_listener
 from tests.support.served_supervisor import Connect
 
 VERSION = {"name": "understudy", "version": "9.9", "api": "v1", "brand_new": [1]}

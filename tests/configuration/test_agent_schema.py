@@ -21,6 +21,7 @@ def test_an_agent_of_each_kind(home: Home) -> None:
         mode = "plan"
         options = { model = "large", verbose = true }
         handshake_seconds = 5
+        tools = "off"
 
         [agents.writer]
         driver = "command"
@@ -37,6 +38,7 @@ def test_an_agent_of_each_kind(home: Home) -> None:
 
     assert (coder.name, coder.driver, coder.command) == ("coder", "acp", ("coder", "--acp"))
     assert (coder.auth, coder.mode, coder.handshake_seconds) == ("api-key", "plan", 5.0)
+    assert coder.tools == "off"
     assert coder.options == {"model": "large", "verbose": True}
     assert (writer.driver, writer.command) == ("command", ("writer", "one word"))
     assert (writer.resume_command, writer.text) == (
@@ -227,6 +229,8 @@ def test_a_later_file_cannot_change_one_value_of_an_agent(home: Home) -> None:
             "json_lines",
         ),
         ('command = "x"\nhandshake_seconds = nan', "agents.a.handshake_seconds", "a number"),
+        ('command = "x"\ntools = "sse"', "agents.a.tools", "auto"),
+        ('function = "a:b"\ntools = "off"', "agents.a.tools", "driver python uses"),
         ('command = "x"\nhandshake_seconds = true', "agents.a.handshake_seconds", "a number"),
         ('command = "x"\noptions.effort = 5', "agents.a.options.effort", "in quotes"),
         ('command = "x"\nmcp_servers.f = {}', "agents.a.mcp_servers.f", "one of command"),

@@ -31,6 +31,7 @@ workspace = "~/src"
 mode = "plan"
 options = { fast = true, model = "m" }
 handshake_seconds = 5
+tools = "http"
 env = { API_KEY = "hush-hush-1", PRICE = "$$5", TAKEN = "$HOME" }
 permissions = { tools = ["b", "a"], skills = [], mode = "approve_all" }
 limits = { max_children = 1 }

@@ -12,6 +12,7 @@ import supervisor
 from supervisor.configuration import agent_table, make_agents
 from supervisor.core.errors import ConfigError
 from supervisor.drivers.acp.agent import AcpAgent, acp
+from supervisor.drivers.agent_tools import ToolsSetting
 from supervisor.drivers.command.agent import command
 from supervisor.drivers.command.template import OutputForm
 from supervisor.drivers.confined import Confined
@@ -106,6 +107,17 @@ def test_a_configured_command_agent_equals_a_constructed_agent(home: Home) -> No
 
 def test_the_output_formats_match_the_driver() -> None:
     assert get_args(agent_table.OutputForm) == get_args(OutputForm)
+
+
+def test_tools_are_handed_over_as_the_driver_can() -> None:
+    assert get_args(agent_table.ToolsChoice) == get_args(ToolsSetting)
+
+
+@pytest.mark.parametrize("tools", get_args(ToolsSetting))
+def test_an_agent_gets_its_setting_of_tools(home: Home, tools: ToolsSetting) -> None:
+    (made,) = make(home, f'[agents.coder]\ncommand = ["x"]\ntools = "{tools}"')
+
+    assert made == acp("coder", ["x"], tools=tools)
 
 
 def test_session_defaults_of_a_table_confine_its_agent(home: Home) -> None:

@@ -19,7 +19,8 @@ from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
 from supervisor.daemon.listeners import tcp_listener
 from supervisor.http_server.connections import BY_SETTING, open_connections
-from supervisor.http_server.gate import PEER_UID, TcpGate
+from supervisor.http_server.gate import TcpGate
+from supervisor.http_server.peer import PEER_UID
 from supervisor.mcp_server.caller import Caller
 from supervisor.mcp_server.tool import ToolAnswer, ToolDescription
 

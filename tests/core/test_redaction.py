@@ -28,6 +28,7 @@ SECRETS = {
     "a cloud's key id": "AKIA" + "IOSFODNN7EXAMPLE",
     "a map's key": "AIza" + LETTERS[:35],
     "a web token": "eyJhbGciOiJI.eyJzdWIiOiIx." + LETTERS,
+    "a session token": "ust-1." + "ses_0a1b2c3d4e5f.12.self." + LETTERS,
 }
 PROSE = [
     "sk-learn-compatible-estimators-everywhere are fine",
@@ -42,6 +43,7 @@ PROSE = [
     'GEMINI_API_KEY = "$GEMINI_API_KEY"',
     r"{\"token\": \"$COPILOT_GITHUB_TOKEN\"}",
     "eyJust.a.sentence",
+    "a ust-1.2 is not a must-1.ses_1.2.self",
     "-----BEGIN PUBLIC KEY----- follows",
     "write -----BEGIN PRIVATE KEY----- and then what?",
     "AKIA is not enough, xoxb- neither, ghp_ neither",

@@ -10,6 +10,8 @@ import pytest
 import trio
 
 from supervisor.daemon import ExitCode
+from supervisor.drivers.acp.agent import scripted_process
+from supervisor.mcp_server.tokens import SessionTokens
 from tests.support.daemon_in_process import Home, running
 from tests.support.daemon_process import free_port
 from tests.support.fake_toolbox import FakeToolbox
@@ -62,11 +64,41 @@ async def test_the_port_serves_the_tools_to_those_who_have_the_token(
     assert len(toolbox.calls) == 1
 
 
-async def test_a_daemon_without_tools_has_no_such_path(home: Home) -> None:
-    async with running(home), client_of(home) as client:
-        answer = await client.post("/mcp", json=call("echo"))
+async def test_the_port_serves_an_agent_that_got_its_tools_over_http(
+    home: Home, toolbox: FakeToolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, tokens = free_port(), list[str]()
+    issue = SessionTokens.issue
 
-    assert answer.status_code == 404
+    def noted(self: SessionTokens, *given: Any) -> str:  # noqa: ANN401 - those of `issue`
+        tokens.append(issue(self, *given))
+        return tokens[-1]
+
+    monkeypatch.setattr(SessionTokens, "issue", noted)
+    command = list(scripted_process(flags=["--mcp"]).command)
+    home.write(f'[daemon]\ntcp_port = {port}\n[agents.far]\ntools = "http"\ncommand = {command}\n')
+    url = f"http://127.0.0.1:{port}/mcp"
+    async with running(home, make_toolbox=lambda _: toolbox) as daemon, httpx.AsyncClient() as http:
+        session = await daemon.remote.create("far")
+        assert (await session.prompt("servers")).text == "servers: understudy\n"
+        headers = {"authorization": f"Bearer {tokens[0]}"}
+        answered = await http.post(url, json=call("echo"), headers=headers)
+        page = {**headers, "origin": "http://evil.example"}
+        assert (await http.post(url, json=call("echo"), headers=page)).status_code == 403
+        elsewhere = await http.get(f"http://127.0.0.1:{port}/v1/agents", headers=headers)
+        await session.stop()
+        ended = await http.post(url, json=call("echo"), headers=headers)
+
+    assert (answered.status_code, elsewhere.status_code, ended.status_code) == (200, 401, 401)
+    assert [caller.session_id for _, _, caller in toolbox.calls] == [session.id]
+
+
+async def test_a_daemon_has_the_tools_of_sessions(home: Home) -> None:
+    async with running(home), client_of(home) as client:
+        answer = await client.post("/mcp", json=request("tools/list", {}))
+
+    assert answer.status_code == 200
+    assert "tools" in answer.json()["result"]
 
 
 async def test_a_call_that_waits_is_answered_when_the_daemon_exits(

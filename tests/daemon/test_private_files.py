@@ -11,8 +11,9 @@ import pytest
 from supervisor import ConfigError, StoreLocked
 from supervisor.configuration.private_files import read_token
 from supervisor.daemon.folders import make_folder
-from supervisor.daemon.listeners import find_daemon, hold_socket_lock, tcp_listener, unix_listener
+from supervisor.daemon.listeners import find_daemon, hold_socket_lock, tcp_listener
 from supervisor.daemon.token import ensure_token
+from supervisor.http_server.unix_listener import unix_listener
 
 
 def mode(path: Path) -> int:

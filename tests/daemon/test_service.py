@@ -18,9 +18,10 @@ import trio
 
 import supervisor
 from supervisor.client import NoDaemon, RemoteSupervisor, RemoteWatcher, connect
-from supervisor.daemon import DaemonSignals, ExitCode, ensure_token, listeners, serve, service
+from supervisor.daemon import DaemonSignals, ExitCode, ensure_token, serve, service
 from supervisor.daemon.exit_watchdog import ExitWatchdog
 from supervisor.daemon.logging_ import SecretFilter, TextFormatter
+from supervisor.http_server import unix_listener
 from tests.support import stubborn_agent
 from tests.support.daemon_in_process import Home, running
 from tests.support.daemon_process import free_port
@@ -229,7 +230,7 @@ async def test_the_process_exits_although_the_store_cannot_be_opened(
             await answers.wait()
         yield
 
-    monkeypatch.setattr(service, "open_supervisor", open_supervisor)
+    monkeypatch.setattr(service, "open_with_tools", open_supervisor)
     monkeypatch.setattr(service, "_WITHOUT_STORE_SECONDS", 0.05)
     ended: list[int] = []
     orders = DaemonSignals()
@@ -371,7 +372,7 @@ async def test_a_folder_open_to_other_users_is_refused_before_any_change(
 async def test_a_deleted_socket_is_made_again_with_its_mode(
     home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listeners, "_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(unix_listener, "_CHECK_SECONDS", 0.01)
     async with running(home):
         path = trio.Path(home.socket)
         await path.unlink()
@@ -389,7 +390,7 @@ async def test_a_deleted_socket_is_made_again_with_its_mode(
 async def test_a_file_in_place_of_the_socket_is_reported_once_and_kept(
     home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listeners, "_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(unix_listener, "_CHECK_SECONDS", 0.01)
     async with running(home):
         path = trio.Path(home.socket)
         beside = path.with_name("mine")

@@ -8,7 +8,7 @@ import trio
 from actors.testing import settle
 from supervisor import Ladder, Phase
 from supervisor.core.state import LadderStep
-from supervisor.drivers.acp import driver as acp_driver
+from supervisor.drivers.acp import agent_exit
 from tests.support.acp_supervisor import flags_of, open_session, prompts, resume_flags
 from tests.support.fake_agents import outcomes, records
 from tests.support.in_memory_processes import InMemoryProcesses
@@ -138,7 +138,7 @@ async def test_an_unkillable_agent_is_a_zombie_that_the_session_awaits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     processes = InMemoryProcesses(are_immortal=True)
-    monkeypatch.setattr(acp_driver, "is_alive", processes.is_alive)
+    monkeypatch.setattr(agent_exit, "is_alive", processes.is_alive)
     async with open_session(processes=processes) as (session, _):
         await session.send("ignore-eof\nhang")
         await settle()

@@ -10,8 +10,8 @@ import httpx
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from supervisor.daemon.listeners import unix_listener
 from supervisor.http_server.connections import BY_SETTING, Connections, open_connections
+from supervisor.http_server.unix_listener import unix_listener
 
 OK = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
 STREAM = {"type": "http.response.start", "status": 200, "headers": []}

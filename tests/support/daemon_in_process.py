@@ -17,7 +17,7 @@ from supervisor.configuration import Configuration, load
 from supervisor.daemon import DaemonSignals, ExitCode, serve
 from supervisor.daemon.exit_watchdog import ExitWatchdog
 from supervisor.daemon.logging_ import SecretFilter
-from supervisor.daemon.service import MakeToolbox
+from supervisor.runtime import MakeToolbox
 
 
 @attrs.define

@@ -52,6 +52,7 @@ class FakeDriverContext:
         past: Sequence[Message] = (),
     ) -> None:
         self.session_id = SessionId("s_1")
+        self.epoch = 1
         self.workspace = workspace
         self._root = None if workspace is None else find_root(workspace)
         self.permissions = permissions or Permissions()

@@ -162,7 +162,7 @@ class Chance:
         if kind in RARE and self.maybe():
             kind = self.one_of(*ev.EVENTS)
         if session.turn is not None and session.turn.requests and self.maybe():
-            kind = ev.RequestAnswered
+            kind = agent_events.RequestTimedOut if self.maybe() else ev.RequestAnswered
         make: Callable[[SessionState], dict[str, Any]] | None = getattr(
             self, f"_{kind.__name__}", None
         )

@@ -310,6 +310,8 @@ class InMemoryProcess:
                 self.rouse()
             case "log":
                 self._errors += action.text
+            case "mcp":
+                return "there are no processes in memory"
         return ""
 
     def _note(self, side: Side, line: bytes) -> None:

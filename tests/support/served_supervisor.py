@@ -19,10 +19,11 @@ from supervisor.client.blocking import BlockingClient
 from supervisor.client.connect import check_version
 from supervisor.client.http_client import HttpRequest, HttpResponse
 from supervisor.client.transport import Transport
-from supervisor.daemon.listeners import unix_listener
 from supervisor.drivers.port import AgentKind
 from supervisor.http_server.connections import open_connections
-from supervisor.http_server.gate import PEER_UID, UnixGate
+from supervisor.http_server.gate import UnixGate
+from supervisor.http_server.peer import PEER_UID
+from supervisor.http_server.unix_listener import unix_listener
 from tests.support.asyncio_client import connect_on_asyncio
 
 Kind: TypeAlias = Literal["embedded", "remote", "briefly", "asyncio"]

@@ -50,7 +50,7 @@ SCRIPTS = [
     'update tool_call {"toolCallId": "canary-id", "title": "canary-title"}\nsay ok',
     'notify canary/method {"canary": 1}\nsay ok',
     'call canary/method {"canary": 1}\nsay ok',
-    'call fs/read_text_file {"path": "/canary", "sessionId": "canary"}\nsay ok',
+    'request fs/read_text_file {"path": "/canary", "sessionId": "canary"}\nsay ok',
     "terminal echo canary-command",
     "canary-script that is not valid",
 ]
@@ -127,7 +127,7 @@ def test_the_log_has_content_only_on_request(content: str) -> None:
 
 # Errors that quote no content, and modules that log only errors of the configuration.
 HARMLESS = {"StoreDegraded", "NotStorable"}
-CONFIGURATION = {"daemon/listeners.py", "daemon/main.py", "daemon/reload.py"}
+CONFIGURATION = {"http_server/unix_listener.py", "daemon/main.py", "daemon/reload.py"}
 SOURCES = Path(supervisor.__file__).parent
 
 

@@ -24,7 +24,7 @@ from tests.support.event_histories import history
 PAGE = Path(__file__).parents[2] / "docs/reference/records.md"
 ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 FIELD = re.compile(r"`(\w+)`(\??)")
-HISTORIES = 800
+HISTORIES = 1_000
 LENGTH = 100
 # Its other fields are of warnings that drivers write.
 HALF_WRITTEN = {"warning"}

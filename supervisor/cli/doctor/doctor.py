@@ -18,10 +18,10 @@ from supervisor.cli.output import Screen
 from supervisor.cli.progress_bar import progress
 from supervisor.cli.target import load_configuration
 from supervisor.cli.text_format import Cell, counted
-from supervisor.configuration import DaemonSettings
+from supervisor.configuration import Configuration, DaemonSettings
 from supervisor.core.errors import ConfigError
 
-from . import agents_check, daemon_check, software, storage
+from . import agents_check, daemon_check, software, storage, tools_check
 from .findings import Finding
 
 _SIGNS: Final = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
@@ -30,22 +30,32 @@ _SIGNS: Final = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error
 @click.command()
 @state_option
 @config_option
+@click.option(
+    "--agents", "with_agents", is_flag=True, help="Also check how agents get their tools."
+)
 @json_option
-def doctor(*, state: str | None, config_path: str | None, as_json: bool) -> int:
+def doctor(*, state: str | None, config_path: str | None, with_agents: bool, as_json: bool) -> int:
     """Check the installation, the configuration and the store, and say how to correct problems.
 
     Exits with 0 if there are only warnings, with 1 if there are errors.
     """
     screen = Screen(as_json=as_json)
-    return run_async(screen, partial(_doctor, screen, state, config_path))
+    return run_async(screen, partial(_doctor, screen, state, config_path, with_agents=with_agents))
 
 
-async def _doctor(screen: Screen, state: str | None, config_path: str | None) -> int:
+async def _doctor(
+    screen: Screen, state: str | None, config_path: str | None, *, with_agents: bool
+) -> int:
     async with progress(screen, "checking"):
         store = None if state is None else Path(os.path.realpath(state))  # noqa: ASYNC240 - fast
         look = partial(_check_all, config_path, store)
-        findings, settings = await trio.to_thread.run_sync(look)
+        findings, configuration = await trio.to_thread.run_sync(look)
         findings += [await agents_check.check_guardian(), await agents_check.check_sessions()]
+        if with_agents:
+            findings.append(await tools_check.check_tool_call())
+            if configuration is not None:
+                findings += tools_check.check_hand_over(configuration)
+        settings = None if configuration is None else configuration.daemon
         findings += await _check_daemon_and_stores(settings, store)
     if screen.as_json:
         screen.data({"ok": not _errors(findings), "findings": findings})
@@ -74,10 +84,10 @@ async def _check_daemon_and_stores(
 
 def _check_all(
     config_path: str | None, store: Path | None
-) -> tuple[list[Finding], DaemonSettings | None]:
-    """Return the findings of the checks that need no sessions, and the settings of the daemon.
+) -> tuple[list[Finding], Configuration | None]:
+    """Return the findings of the checks that need no sessions, and the configuration.
 
-    The settings are None if the configuration cannot be read.
+    The configuration is None if it cannot be read.
     """
     findings = [
         *software.check_python(),
@@ -96,7 +106,7 @@ def _check_all(
         *software.check_clock(),
         *agents_check.check_orphans(),
     ]
-    return findings, configuration.daemon
+    return findings, configuration
 
 
 def _show(screen: Screen, findings: Sequence[Finding]) -> None:

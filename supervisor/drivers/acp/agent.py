@@ -10,6 +10,7 @@ import attrs
 
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.validation import check_agent_name
+from supervisor.drivers.agent_tools import ToolsSetting
 from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.environment import check_command, check_env
 from supervisor.drivers.runtime import DriverRuntime
@@ -40,6 +41,7 @@ def acp(
     mode: str | None = None,
     options: Mapping[str, str | bool] | None = None,
     handshake_seconds: float = HANDSHAKE_SECONDS,
+    tools: ToolsSetting = "auto",
 ) -> AcpAgent:
     """Return an agent that runs as a process, for example `acp("gemini", ["gemini", "--acp"])`.
 
@@ -49,7 +51,10 @@ def acp(
     authentication method to use if the agent requires one. `mcp_servers` are passed to the agent as
     far as the session's permissions allow them by name. `mode` and `options` are set when a
     conversation starts, and again when a new process resumes it; a new conversation fails to start
-    if the agent does not offer them. Raise `ConfigError` for an invalid argument.
+    if the agent does not offer them. `tools` says how the agent gets the tools of its session, as
+    the MCP server `understudy`: over stdio, over HTTP, not at all, or as it suits the agent.
+
+    Raise `ConfigError` for an invalid argument.
     """
     return AcpAgent(
         check_agent_name(name),
@@ -60,6 +65,7 @@ def acp(
         None if mode is None else _checked_text("mode", mode),
         _checked_options(name, options),
         handshake_seconds,
+        tools,
     )
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+
 import trio
 
 from supervisor.core.limits import Ladder
+from supervisor.core.state import Failure
+from supervisor.drivers.identity import ProcessIdentity, is_alive
+from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.processes import AgentProcess, ProcessExit
 
 from .acp_session import AcpSession
 from .handshake import Handshake
+
+logger = logging.getLogger("supervisor")
 
 
 async def close_agent(
@@ -42,3 +49,15 @@ async def wait_exit(process: AgentProcess, *, seconds: float) -> ProcessExit | N
     with trio.move_on_after(seconds):
         await process.wait()
     return None
+
+
+def forget_exited(
+    agent_name: str, context: DriverContext, identity: ProcessIdentity
+) -> Failure | None:
+    """Remove the process from the store if it has exited; return a failure if it still runs."""
+    if not is_alive(identity):
+        context.forget_process(identity)
+        return None
+    problem = f"unkillable: process {identity.pid} was sent SIGKILL and is still alive"
+    logger.error("%s of %s is %s", agent_name, context.session_id, problem)
+    return Failure("process_exit", problem)

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from supervisor.core.env_values import EnvValue
-from supervisor.core.limits import number
+from supervisor.core.limits import number, one_of
+from supervisor.drivers.agent_tools import ToolsSetting
 from supervisor.drivers.process.environment import agent_environment, require_variables
 from supervisor.drivers.process.processes import Launch
 
@@ -41,6 +42,8 @@ class AcpAgentSpec:
     handshake_seconds: float = attrs.field(
         default=HANDSHAKE_SECONDS, validator=number(least=0.0, finite=True)
     )
+    # How the agent gets our own tools, see `own_tools`.
+    tools: ToolsSetting = attrs.field(default="auto", validator=one_of(ToolsSetting))
     # Where the variables are looked up that `env` and the servers name.
     environ: Mapping[str, str] = attrs.field(default=os.environ, repr=False, eq=False)
     # How to log in, for the error of an agent that requires it.

@@ -26,7 +26,7 @@ from supervisor.core.ids import CallId, InputId, RequestId, TurnId
 from supervisor.core.state import Agent, Capabilities, Decision, Failure, LadderStep
 from supervisor.core.text import describe_error
 from supervisor.core.workspace_root import WorkspaceRoot
-from supervisor.drivers.identity import ProcessIdentity, is_alive
+from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.processes import AgentProcess, LaunchFailed
 from supervisor.drivers.process_state import process_blocked_on
@@ -34,11 +34,12 @@ from supervisor.drivers.runtime import DriverRuntime, ReportedAgent
 from supervisor.json_rpc.rpc_connection import ConnectionLost, RpcConnection
 
 from .acp_session import AcpSession
-from .agent_exit import close_agent, wait_exit
+from .agent_exit import close_agent, forget_exited, wait_exit
 from .agent_spec import AcpAgentSpec
 from .client import AcpClient
 from .handshake import Authenticator, Handshake, HandshakeFailed, HandshakeResult
 from .option_setter import OptionSetter
+from .own_tools import OwnTools
 from .turn_result import exit_failure, start_failure, with_stderr_tail
 
 logger = logging.getLogger("supervisor")
@@ -180,7 +181,9 @@ class AcpDriver:
         finally:
             self._is_gone = True
             self._session = None
-            failure = self._forget_process() or failure
+            if self._identity is not None:
+                name = self._agent.name
+                failure = forget_exited(name, self._context, self._identity) or failure
             if self._abandoned is not None:
                 self._runtime.remove_zombie(self._abandoned)
         self._report_end(failure)
@@ -223,7 +226,11 @@ class AcpDriver:
                     launch, before_exec=self._record_process
                 ) as process:
                     self._process = process
-                    return await self._run_session(process, root, starting)
+                    tools = OwnTools(
+                        self._agent, self._context, runtime.agent_tools, process.identity
+                    )
+                    with tools:
+                        return await self._run_session(process, root, starting, tools)
         except (LaunchFailed, ConfigError) as error:
             return Failure("startup", str(error))
         except StoreDegraded as error:
@@ -233,20 +240,12 @@ class AcpDriver:
         self._identity = identity
         await self._context.record_process(identity)
 
-    def _forget_process(self) -> Failure | None:
-        """Remove the process from the store if it has exited; return a failure if it still runs."""
-        identity = self._identity
-        if identity is None:
-            return None
-        if not is_alive(identity):
-            self._context.forget_process(identity)
-            return None
-        problem = f"unkillable: process {identity.pid} was sent SIGKILL and is still alive"
-        logger.error("%s of %s is %s", self._agent.name, self._context.session_id, problem)
-        return Failure("process_exit", problem)
-
     async def _run_session(
-        self, process: AgentProcess, root: WorkspaceRoot | None, starting: AsyncExitStack
+        self,
+        process: AgentProcess,
+        root: WorkspaceRoot | None,
+        starting: AsyncExitStack,
+        tools: OwnTools,
     ) -> Failure | None:
         failure: Failure | None
         async with trio.open_nursery() as nursery:
@@ -265,7 +264,14 @@ class AcpDriver:
             authenticator = Authenticator(
                 self._agent, self._context, connection, release_start_slot=starting.aclose
             )
-            handshake = Handshake(self._agent, self._context, connection, client, authenticator)
+            handshake = Handshake(
+                self._agent,
+                self._context,
+                connection,
+                client,
+                authenticator=authenticator,
+                own_tools=tools,
+            )
             nursery.start_soon(self._serve, connection, client)
             nursery.start_soon(self._watch_exit, process)
             try:
@@ -327,9 +333,8 @@ class AcpDriver:
             on_lost=self._note_lost,
         )
         self._session.sends_history = result.is_new
-        steering: Literal["native", "none"] = "native" if result.supports_steering else "none"
         capabilities = Capabilities(
-            steering=steering,
+            steering="native" if result.supports_steering else "none",
             cancels_calls=client.has_terminals,
             loads_sessions=result.can_resume_session,
             ladder=LADDER,
@@ -386,14 +391,10 @@ class AcpDriver:
         self._runtime.add_zombie(turn, owner)
 
     def _report_cancelled_before_start(self, turn: TurnId) -> None:
-        self._context.report_eventually(
-            agent_events.TurnEnded(
-                turn=turn,
-                outcome="interrupted",
-                stop_reason="cancelled",
-                **self._context.stamp(),
-            )
+        ended = agent_events.TurnEnded(
+            turn=turn, outcome="interrupted", stop_reason="cancelled", **self._context.stamp()
         )
+        self._context.report_eventually(ended)
 
     def _report_closed(self) -> None:
         self._context.report_eventually(agent_events.AgentClosed(**self._context.stamp()))

@@ -36,6 +36,7 @@ from .capabilities import (
 )
 from .client import AcpClient
 from .content import as_mapping, as_name
+from .own_tools import OwnTools
 from .turn_result import describe_rpc_error
 
 AUTH_SECONDS: Final = 300.0
@@ -156,14 +157,17 @@ class Handshake:
         context: DriverContext,
         connection: RpcConnection,
         client: AcpClient,
+        *,
         authenticator: Authenticator,
+        own_tools: OwnTools,
     ) -> None:
         self._agent = agent
         self._context = context
         self._connection = connection
         self._authenticator = authenticator
+        self._own_tools = own_tools
         self.client = client
-        self._servers = agent.resolved_servers()
+        self._servers: list[Mapping[str, Any]] = [*agent.resolved_servers()]
         self._session_id: str | None = None
 
     async def run(self) -> HandshakeResult:
@@ -178,6 +182,7 @@ class Handshake:
         if unsupported:
             names = ", ".join(unsupported)
             self.client.warn(f"the agent does not support the type of these MCP servers: {names}")
+        self._servers += await self._own_tools.server(self._servers, capabilities, self.client.warn)
         known = self._context.agent_session_id
         session_id = await self._resume_session(known, capabilities) if known is not None else None
         is_new = session_id is None

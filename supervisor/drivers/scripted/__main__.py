@@ -15,12 +15,15 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import Final, NoReturn, assert_never
+from typing import TYPE_CHECKING, Final, NoReturn, assert_never
 
 from supervisor.core.errors import ConfigError
 
 from . import ProcessAction, ScriptedAgent, parse
 from .conversations import SavedConversations
+
+if TYPE_CHECKING:
+    from .mcp_servers import McpServers
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -61,6 +64,7 @@ class _ProcessHost:
         self._unwritten = memoryview(b"")
         self._is_reading = True
         self._is_writing = True
+        self._mcp_servers: McpServers | None = None
 
     def run(self) -> NoReturn:
         while True:
@@ -85,11 +89,15 @@ class _ProcessHost:
             poller.register(STDIN, select.POLLIN)
         if self._unwritten:
             poller.register(STDOUT, select.POLLOUT)
+        if self._mcp_servers is not None:
+            self._mcp_servers.register(poller)
         for descriptor, _ in poller.poll(None if seconds is None else math.ceil(seconds * 1000)):
             if descriptor == STDIN:
                 self._read()
-            else:
+            elif descriptor == STDOUT:
                 self._write()
+            else:
+                self._read_server(descriptor)
 
     def _read(self) -> None:
         data = os.read(STDIN, READ_BYTES)
@@ -103,6 +111,15 @@ class _ProcessHost:
             for line in lines:
                 self._agent.receive_line(bytes(line))
 
+    def _read_server(self, descriptor: int) -> None:
+        lines = self._servers().read(descriptor)
+        self._agent.tick(time.monotonic())
+        if lines is None:
+            self._agent.receive_server_end()
+            return
+        for line in lines:
+            self._agent.receive_server_line(line)
+
     def _write(self) -> None:
         if not self._is_writing:
             self._unwritten = self._unwritten[:0]
@@ -115,6 +132,13 @@ class _ProcessHost:
         self._unwritten = self._unwritten[written:]
 
     # Actions ----------------------------------------------------------------------------------
+
+    def _servers(self) -> McpServers:
+        if self._mcp_servers is None:
+            from .mcp_servers import McpServers  # noqa: PLC0415 - slow to import
+
+            self._mcp_servers = McpServers()
+        return self._mcp_servers
 
     def _perform(self, action: ProcessAction) -> str:
         """Perform an action; return its output."""
@@ -135,6 +159,8 @@ class _ProcessHost:
                 self._close_output()
             case "log":
                 _log(action.text.encode(errors="replace"))
+            case "mcp":
+                return self._servers().send(action.text)
             case never:
                 assert_never(never)
         return ""

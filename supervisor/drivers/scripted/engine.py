@@ -85,6 +85,16 @@ class ScriptedAgent:
                 assert_never(never)
         self._run()
 
+    def receive_server_line(self, line: bytes) -> None:
+        """Handle a line of an MCP server that the host runs for the agent."""
+        self._service.on_server_line(line)
+        self._run()
+
+    def receive_server_end(self) -> None:
+        """Handle the end of an MCP server."""
+        self._service.on_server_end()
+        self._run()
+
     def receive_eof(self) -> None:
         """Handle the end of the input."""
         if self._engine_state.exits_at_eof:

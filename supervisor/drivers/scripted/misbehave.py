@@ -134,10 +134,10 @@ def notify(turn: ScriptTurn, rest: str) -> None:
     turn.engine_state.outbox.notify(method, _object("notify", text))
 
 
-def call(turn: ScriptTurn, rest: str) -> Waiting[None]:
+def request(turn: ScriptTurn, rest: str) -> Waiting[None]:
     """Send the request METHOD, known or not, to the client, and say its answer."""
     method, _, text = rest.partition(" ")
-    reply = yield from turn.ask(method, _object("call", text))
+    reply = yield from turn.ask(method, _object("request", text))
     shown = {"error": reply.error} if reply.error is not None else {"result": reply.result}
     turn.say(f"{method}: {json.dumps(shown)}\n")
 
@@ -171,7 +171,7 @@ MISBEHAVE_STEPS: Final[dict[str, Step]] = {
     "error CODE TEXT": error,
     "update KIND [JSON]": update,
     "notify METHOD [JSON]": notify,
-    "call METHOD [JSON]": call,
+    "request METHOD [JSON]": request,
     "linger SECONDS": linger,
 }
 

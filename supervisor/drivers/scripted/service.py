@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
@@ -12,6 +13,7 @@ from .turn import (
     ActionWait,
     Conversation,
     EngineState,
+    McpCall,
     OutputWait,
     ReplyWait,
     ScriptTurn,
@@ -85,6 +87,25 @@ class Service:
             if isinstance(turn.wait, ActionWait) and turn.wait.action == action:
                 turn.resume(output)
                 return
+
+    def on_server_line(self, line: bytes) -> None:
+        """Resume the turn that waits for this answer of an MCP server; ignore other lines."""
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            return
+        for turn in self._turns if isinstance(answer, dict) else ():
+            if isinstance(turn.wait, McpCall) and turn.wait.request == answer.get("id"):
+                turn.resume(answer)
+                return
+
+    def on_server_end(self) -> None:
+        """Resume the turns that wait for an MCP server, which has ended."""
+        for session in self._sessions.values():
+            session.has_greeted_server = False
+        for turn in self._turns:
+            if isinstance(turn.wait, McpCall):
+                turn.resume({"error": {"code": 0, "message": "the MCP server has ended"}})
 
     def run(self) -> None:
         """Run all turns until each waits or is over."""

@@ -48,6 +48,8 @@ class Conversation:
         self.history: deque[Json] = deque(saved.get("history", ()), maxlen=MAX_HISTORY)
         # Invariant: set from a prompt until its answer; another prompt is refused meanwhile.
         self.turn: ScriptTurn | None = None
+        # Whether the MCP server `understudy` was greeted.
+        self.has_greeted_server = False
         # Saved when a turn starts, so that call ids are never reused.
         self.turns: int = saved.get("turns", 0)
         self._calls = 0
@@ -144,11 +146,17 @@ class OutputWait(NamedTuple):
     """A wait until the host has taken enough of the queued output."""
 
 
+class McpCall(NamedTuple):
+    """A wait for the answer of an MCP server to the given request."""
+
+    request: int
+
+
 class SteeringWait(NamedTuple):
     """A wait for steering with the text `enough`."""
 
 
-Wait: TypeAlias = TimeWait | ReplyWait | ActionWait | OutputWait | SteeringWait
+Wait: TypeAlias = TimeWait | ReplyWait | ActionWait | OutputWait | McpCall | SteeringWait
 
 Waiting: TypeAlias = Generator[Wait, object, T]
 
@@ -168,6 +176,12 @@ class EngineState:
         self.overlaps = 0
         # False if the agent ignores the end of its input.
         self.exits_at_eof = True
+        self._mcp_calls = 0
+
+    def next_mcp_call(self) -> int:
+        """Return an unused id for a request to an MCP server."""
+        self._mcp_calls += 1
+        return self._mcp_calls
 
 
 class ScriptTurn:

@@ -122,6 +122,7 @@ ActionKind: TypeAlias = Literal[
     "deafen",  # stop reading the input, including its end
     "close_output",  # close the output and drop later output
     "log",  # write `text` to standard error, unchanged
+    "mcp",  # send a line to an MCP server: `text` is JSON with both; the result is a problem
 ]
 
 

@@ -17,7 +17,8 @@ from supervisor.api import sse as streaming
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
 from supervisor.http_server.connections import Connections, open_connections
-from supervisor.http_server.gate import PEER_UID, TcpGate, UnixGate
+from supervisor.http_server.gate import TcpGate, UnixGate
+from supervisor.http_server.peer import PEER_UID
 
 TOKEN = "t" * 43
 

@@ -241,7 +241,8 @@ async def test_answers_out_of_order_reach_their_calls() -> None:
 async def test_unknown_messages_are_tolerated() -> None:
     script = (
         'update a_new_kind {"x": 1}\nnotify _auth/status_update {"a": 1}\nnotify no/such/method\n'
-        "raw this is no JSON\nraw [1, 2]\nraw {}\ncall craft/drain {}\ncall _private {}\nsay hello"
+        "raw this is no JSON\nraw [1, 2]\nraw {}\nrequest craft/drain {}\nrequest _private {}\n"
+        "say hello"
     )
     ended = await end_of(script)
 
@@ -254,7 +255,9 @@ async def test_unknown_messages_are_tolerated() -> None:
 
 
 async def test_a_request_for_an_unannounced_method_is_refused() -> None:
-    ended = await end_of('call fs/read_text_file {"path": "/etc/passwd"}\ncall terminal/create {}')
+    ended = await end_of(
+        'request fs/read_text_file {"path": "/etc/passwd"}\nrequest terminal/create {}'
+    )
 
     assert (ended.text or "").count("-32601") == 2
 

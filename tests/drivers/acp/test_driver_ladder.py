@@ -10,7 +10,7 @@ from supervisor.core import agent_events
 from supervisor.core.ids import TurnId
 from supervisor.core.limits import Ladder
 from supervisor.core.state import LadderStep
-from supervisor.drivers.acp import driver as acp_driver
+from supervisor.drivers.acp import agent_exit
 from supervisor.drivers.acp.agent import scripted_process
 from tests.support.acp_driver import AcpHarness, open_harness, open_manual_agent
 from tests.support.driver_context import FakeDriverContext
@@ -165,7 +165,7 @@ async def test_a_cancelled_turn_answered_with_an_error_is_interrupted() -> None:
 @pytest.fixture
 def immortals(monkeypatch: pytest.MonkeyPatch) -> InMemoryProcesses:
     processes = InMemoryProcesses(are_immortal=True)
-    monkeypatch.setattr(acp_driver, "is_alive", processes.is_alive)
+    monkeypatch.setattr(agent_exit, "is_alive", processes.is_alive)
     return processes
 
 

@@ -223,8 +223,8 @@ def test_notify_sends_any_notification(client: Client, session: str) -> None:
     assert (said["method"], said["params"]) == ("_auth/status", {"a": 1})
 
 
-def test_call_sends_any_request_and_says_the_answer(client: Client, session: str) -> None:
-    client.prompt(session, "call _weather\ncall _time")
+def test_request_sends_any_request_and_says_the_answer(client: Client, session: str) -> None:
+    client.prompt(session, "request _weather\nrequest _time")
     client.refuse(client.requests()[-1]["id"], -32601, "what?")
     client.answer(client.requests()[-1]["id"], 5)
 

@@ -8,7 +8,13 @@ from typing import get_args
 
 import pytest
 
-from supervisor.drivers.scripted import ScriptedAgent, client_steps, misbehave, steps
+from supervisor.drivers.scripted import (
+    ScriptedAgent,
+    client_steps,
+    mcp_steps,
+    misbehave,
+    steps,
+)
 from supervisor.drivers.scripted.flags import FLAGS, PERMISSION_KINDS, PHASES, STEERING_OUTCOMES
 from supervisor.drivers.scripted.steps import ALL_STEPS
 from supervisor.drivers.scripted.turn import Step
@@ -35,6 +41,7 @@ def of_code(text: str) -> str:
     [
         ("Steps of every scripted agent", steps.COMMON_STEPS),
         ("Steps that need a client", client_steps.CLIENT_STEPS),
+        ("Steps that need our tools", mcp_steps.MCP_STEPS),
         ("Steps that misbehave", misbehave.MISBEHAVE_STEPS),
     ],
 )
@@ -48,8 +55,8 @@ def test_no_step_has_the_name_of_another() -> None:
     words = [usage.partition(" ")[0] for usage in ALL_STEPS]
 
     assert len(set(words)) == len(steps.COMMON_STEPS) + len(client_steps.CLIENT_STEPS) + len(
-        misbehave.MISBEHAVE_STEPS
-    )
+        mcp_steps.MCP_STEPS
+    ) + len(misbehave.MISBEHAVE_STEPS)
 
 
 def test_the_page_describes_every_flag() -> None:
