@@ -85,6 +85,7 @@ FAMILIES: Final = (
             ("status", "commands.status:status", "Show the daemon, and whether it is well."),
             ("logs", "commands.logs:logs", "Print the log of the detached daemon."),
             ("down", "commands.down:down", "Stop the daemon."),
+            ("acp", "commands.acp:acp", "Serve an editor (Agent Client Protocol)."),
             ("mcp", "commands.mcp:mcp", "Serve tools to an assistant (Model Context Protocol)."),
             ("service", "commands.systemd_unit:service", "Run the daemon as a systemd service."),
             ("hosts", "commands.hosts:hosts", "List the hosts whose daemons can be used."),

@@ -14,6 +14,7 @@ Rule 6: when a lost connection fails a call, the writer has ended, so `OutgoingL
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal, TypeAlias, assert_never
@@ -23,11 +24,10 @@ import outcome
 import trio
 
 from supervisor.core.log_content import Content
-from supervisor.drivers.process.line_budget import LineBudget
-from supervisor.drivers.process.pipes import MAX_LINE_BYTES
-from supervisor.drivers.process.processes import InputClosed, InputStuck
-from supervisor.drivers.process.request_budget import RequestBudget
 
+from .line_budget import LineBudget
+from .lines import MAX_LINE_BYTES
+from .request_budget import RequestBudget
 from .rpc_handlers import RpcDispatcher, RpcHandlers
 from .rpc_messages import (
     InvalidAnswer,
@@ -38,7 +38,15 @@ from .rpc_messages import (
     RpcRequest,
     RpcResult,
 )
-from .rpc_outbox import ConnectionLost, CountBytes, OutgoingLine, RpcOutbox, SendBytes
+from .rpc_outbox import (
+    ConnectionLost,
+    CountBytes,
+    InputClosed,
+    InputStuck,
+    OutgoingLine,
+    RpcOutbox,
+    SendBytes,
+)
 from .rpc_peer import (
     MAX_OPEN_REQUESTS,
     CancelRequested,
@@ -182,6 +190,21 @@ class RpcConnection:
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._outbox.wait_for_space()
         await self._outbox.wait_sent(self._outbox.put(self._peer.notify(method, params)))
+
+    async def queue_notification(self, method: str, params: object = None) -> None:
+        """Queue a notification; wait only for space, so that many are written in one go.
+
+        Raise `ConnectionLost` if the connection is lost before, and `Unsendable` if the params are
+        not JSON.
+        """
+        await trio.lowlevel.checkpoint()
+        await self._outbox.wait_for_space()
+        self._outbox.put(self._peer.notify(method, params))
+
+    async def wait_written(self) -> None:
+        """Wait until everything queued so far is written; return also if the connection is lost."""
+        with contextlib.suppress(ConnectionLost):
+            await self._outbox.wait_sent(self._outbox.last)
 
     async def _wait_response(
         self, call_id: RpcCallId, outgoing: OutgoingLine, on_abandon: OnAbandon

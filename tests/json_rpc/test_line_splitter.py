@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.drivers.process.pipes import KEPT_BYTES, Line, LineSplitter, OverlongLine
+from supervisor.json_rpc.lines import KEPT_BYTES, Line, LineSplitter, OverlongLine
 from tests.support.rpc_samples import cut
 
 CAP = 8

@@ -1,4 +1,4 @@
-"""Calls, answers, requests and their order; see drivers/acp/rpc_connection.py."""
+"""Calls, answers, requests and their order; see json_rpc/rpc_connection.py."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import trio
 
 from actors.testing import settle
 from supervisor.core.log_content import revealed_arguments
-from supervisor.drivers.acp.rpc_connection import (
+from supervisor.json_rpc.rpc_connection import (
     MESSAGES_PER_CHECKPOINT,
     CallTimeout,
     RpcConnection,
 )
-from supervisor.drivers.acp.rpc_handlers import RpcHandlers
-from supervisor.drivers.acp.rpc_messages import (
+from supervisor.json_rpc.rpc_handlers import RpcHandlers
+from supervisor.json_rpc.rpc_messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -29,7 +29,7 @@ from supervisor.drivers.acp.rpc_messages import (
     RpcResult,
     Unsendable,
 )
-from supervisor.drivers.acp.rpc_peer import TOO_MANY_REQUESTS
+from supervisor.json_rpc.rpc_peer import TOO_MANY_REQUESTS
 from tests.support.rpc_peer import (
     FOR_EVER,
     CallResults,

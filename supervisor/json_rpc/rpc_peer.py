@@ -14,14 +14,13 @@ from typing import Final, Literal, NewType, TypeAlias, get_args
 
 import attrs
 
-from supervisor.drivers.process.pipes import (
+from .lines import (
     MAX_LINE_BYTES,
     Line,
     LineSplitter,
     OverlongLine,
 )
-from supervisor.drivers.process.request_budget import RequestBudget
-
+from .request_budget import RequestBudget
 from .rpc_messages import (
     ID_TYPES,
     INVALID_REQUEST,

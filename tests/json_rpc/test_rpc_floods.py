@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 import trio
 
 from actors.testing import settle
-from supervisor.drivers.acp.rpc_connection import MESSAGES_PER_CHECKPOINT
-from supervisor.drivers.acp.rpc_handlers import RpcHandlers
-from supervisor.drivers.acp.rpc_messages import RpcNotification, RpcRequest
-from supervisor.drivers.process.line_budget import FREE_BYTES, STUCK_SECONDS, LineBudget
-from supervisor.drivers.process.request_budget import RequestBudget
+from supervisor.json_rpc.line_budget import FREE_BYTES, STUCK_SECONDS, LineBudget
+from supervisor.json_rpc.request_budget import RequestBudget
+from supervisor.json_rpc.rpc_connection import MESSAGES_PER_CHECKPOINT
+from supervisor.json_rpc.rpc_handlers import RpcHandlers
+from supervisor.json_rpc.rpc_messages import RpcNotification, RpcRequest
 from tests.support.rpc_peer import FarEnd, connected
 
 MAX_BYTES = 2 * FREE_BYTES

@@ -12,9 +12,9 @@ import trio
 from trio.testing import memory_stream_pair
 
 from actors.testing import explore, settle
-from supervisor.drivers.acp.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
-from supervisor.drivers.acp.rpc_handlers import RpcHandlers
-from supervisor.drivers.acp.rpc_messages import (
+from supervisor.json_rpc.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
+from supervisor.json_rpc.rpc_handlers import RpcHandlers
+from supervisor.json_rpc.rpc_messages import (
     RpcErrorResponse,
     RpcId,
     RpcMessage,

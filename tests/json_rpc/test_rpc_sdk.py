@@ -16,13 +16,13 @@ from typing import Any
 import orjson
 import trio
 
-from supervisor.drivers.acp.rpc_connection import RpcConnection
-from supervisor.drivers.acp.rpc_handlers import RpcHandlers
-from supervisor.drivers.acp.rpc_messages import RpcError
-from supervisor.drivers.process.pipes import LineSplitter
+from supervisor.json_rpc.lines import LineSplitter
+from supervisor.json_rpc.rpc_connection import RpcConnection
+from supervisor.json_rpc.rpc_handlers import RpcHandlers
+from supervisor.json_rpc.rpc_messages import RpcError
 from tests.support.acp_schema import Conversation, Side
 
-AGENT = Path(__file__).parents[2] / "support" / "sdk_echo_agent.py"
+AGENT = Path(__file__).parents[1] / "support" / "sdk_echo_agent.py"
 PATIENCE_SECONDS = 60.0
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.drivers.acp.rpc_messages import (
+from supervisor.json_rpc.rpc_messages import (
     EXCERPT_LETTERS,
     INTERNAL_ERROR,
     MAX_DEPTH,

@@ -1,4 +1,4 @@
-"""The end of a connection, and failed writes; see drivers/acp/rpc_connection.py."""
+"""The end of a connection, and failed writes; see json_rpc/rpc_connection.py."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor.drivers.acp.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
-from supervisor.drivers.acp.rpc_handlers import RpcHandlers
-from supervisor.drivers.acp.rpc_messages import (
+from supervisor.json_rpc.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
+from supervisor.json_rpc.rpc_handlers import RpcHandlers
+from supervisor.json_rpc.rpc_messages import (
     RpcNotification,
     RpcRequest,
     RpcResult,
 )
-from supervisor.drivers.acp.rpc_outbox import MAX_WAITING_BYTES, OutgoingLine
-from supervisor.drivers.process.processes import InputClosed, InputStuck
+from supervisor.json_rpc.rpc_outbox import MAX_WAITING_BYTES, InputClosed, InputStuck, OutgoingLine
 from tests.support.rpc_peer import (
     FOR_EVER,
     CallResults,
@@ -182,6 +181,37 @@ async def test_senders_wait_while_the_outbox_is_full() -> None:
         heard = [await agent.hears(), await agent.hears()]
         assert [message.method for message in heard] == ["large", "begun later"]  # type: ignore[union-attr]
         nursery.cancel_scope.cancel()
+
+
+async def test_a_queued_notification_waits_for_space_only() -> None:
+    near, far = trio.testing.lockstep_stream_pair()
+    connection = RpcConnection(near.send_all, receiver(near), name="the agent")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.serve, RpcHandlers())
+        await connection.queue_notification("first", "x" * (MAX_WAITING_BYTES + 1))
+        with trio.move_on_after(1) as waiting:
+            await connection.queue_notification("no space")
+        with trio.move_on_after(1) as unwritten:
+            await connection.wait_written()
+
+        assert waiting.cancelled_caught
+        assert unwritten.cancelled_caught
+        nursery.start_soon(connection.wait_written)
+        await FarEnd(far).hears()
+        await connection.wait_written()
+        nursery.cancel_scope.cancel()
+
+
+async def test_nothing_is_waited_for_once_the_connection_is_lost() -> None:
+    near, far = trio.testing.memory_stream_pair()
+    connection = RpcConnection(near.send_all, receiver(near), name="the agent")
+    await far.aclose()
+    await connection.serve(RpcHandlers())
+
+    await connection.wait_written()
+
+    with pytest.raises(ConnectionLost):
+        await connection.queue_notification("late")
 
 
 async def test_an_agent_that_requests_without_reading_is_not_read_further() -> None:

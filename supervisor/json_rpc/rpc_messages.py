@@ -20,7 +20,8 @@ import orjson
 
 from supervisor.core.redaction import redact
 from supervisor.core.text import plain_text
-from supervisor.drivers.process.pipes import KEPT_BYTES
+
+from .lines import KEPT_BYTES
 
 # Deeper than any real message, and less than orjson can encode (254) or Python can compare.
 MAX_DEPTH: Final = 128

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from actors.testing import VirtualClock, settle
-from supervisor.drivers.process.line_budget import FREE_BYTES, STUCK_SECONDS, LineBudget, LineShare
+from supervisor.json_rpc.line_budget import FREE_BYTES, STUCK_SECONDS, LineBudget, LineShare
 
 MAX_BYTES = 4 * FREE_BYTES
 CHUNK = FREE_BYTES // 4

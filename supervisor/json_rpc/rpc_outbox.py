@@ -27,6 +27,14 @@ MAX_WAITING_BYTES: Final = 1024 * 1024
 _LINE_BYTES: Final = 500
 
 
+class InputClosed(Exception):
+    """The input of the other side is closed, by it or by us."""
+
+
+class InputStuck(Exception):
+    """The other side has not read its input within the time limit."""
+
+
 class ConnectionLost(Exception):
     """The connection is lost; the agent may or may not have received the last messages."""
 
@@ -95,6 +103,11 @@ class RpcOutbox:
         self._lines[outgoing] = line
         self._writer.unpark()
         return outgoing
+
+    @property
+    def last(self) -> OutgoingLine:
+        """The position of everything that is put so far."""
+        return OutgoingLine(self._put_bytes)
 
     def withdraw(self, outgoing: OutgoingLine) -> None:
         """Remove a line, unless it has left."""

@@ -105,7 +105,7 @@ class RpcDispatcher:
             refusal = _first_error(refused)
         except* Exception as crash:  # noqa: BLE001 - at the boundary of each handler
             self._log(request.method, crash)
-            refusal = RpcError(INTERNAL_ERROR, "internal error of the client")
+            refusal = RpcError(INTERNAL_ERROR, "internal error")
         finally:
             del self._scopes[request.id]
         self._reply(answer or self._refuse(request.id, refusal))

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from supervisor.drivers.acp.rpc_messages import (
+from supervisor.json_rpc.request_budget import FREE_BYTES, RequestBudget
+from supervisor.json_rpc.rpc_messages import (
     INVALID_REQUEST,
     RpcError,
     RpcErrorResponse,
@@ -23,7 +24,7 @@ from supervisor.drivers.acp.rpc_messages import (
     encode,
     parse,
 )
-from supervisor.drivers.acp.rpc_peer import (
+from supervisor.json_rpc.rpc_peer import (
     MAX_ABANDONED_CALLS,
     TOO_MANY_REQUESTS,
     AnsweredTwice,
@@ -34,7 +35,6 @@ from supervisor.drivers.acp.rpc_peer import (
     RpcCallId,
     RpcFault,
 )
-from supervisor.drivers.process.request_budget import FREE_BYTES, RequestBudget
 from tests.support.rpc_samples import cut, garbage, ids, messages, notifications, values
 
 PATIENT = 10_000  # more requests than any test has
