@@ -6,6 +6,8 @@ needs Python 3.11 and pip, nothing else. uv makes the environments when it is th
 Words after `--` go to the tool: `nox -s tests -- -k mailbox -x`.
 """
 
+import shutil
+
 import nox
 
 nox.needs_version = ">=2025.2.9"
@@ -73,6 +75,15 @@ def bench(session: nox.Session) -> None:
     """Measure the figures, side by side with peers that this session installs."""
     install(session, "bench")
     session.run("python", "-m", "tests.bench", *session.posargs)
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Run the conformance suite of the Model Context Protocol against our server, with npx."""
+    if shutil.which("npx") is None:
+        session.skip("npx is not installed; it comes with node")
+    install(session, "test")
+    session.run("python", "-m", "tests.conformance")
 
 
 @nox.session

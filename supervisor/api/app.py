@@ -41,9 +41,14 @@ from supervisor.http_server.problems import (
     problem_of_invalid_fields,
 )
 from supervisor.http_server.response import HTML_POLICY, Response, problem_response
+from supervisor.mcp_server.caller import Caller
+from supervisor.mcp_server.endpoint import make_endpoint
+from supervisor.mcp_server.server import McpServer
+from supervisor.mcp_server.tool import Toolbox
 from supervisor.store.pending import StoreState
 
 from .backup_folder import BackupFolder
+from .context import OperationContext
 from .drain import DrainState
 from .encode import encode, encode_page
 from .openapi import openapi_document
@@ -57,8 +62,7 @@ from .operation import (
     StreamResponse,
     TextResponse,
 )
-from .params import NO_PARAMS
-from .request import OperationCall, OperationContext
+from .params import NO_PARAMS, OperationCall
 from .routes import OPERATIONS
 
 # The headers that operations receive.
@@ -248,6 +252,7 @@ def make_app(
     store_state: Callable[[], StoreState] | None = None,
     backup_folder: Path | None = None,
     extra_operations: Iterable[Operation] = (),
+    toolbox: Toolbox | None = None,
     version: str | None = None,
 ) -> ASGIApp:
     """Return an ASGI app over a supervisor, for trio.
@@ -256,7 +261,8 @@ def make_app(
     share one. `metrics` returns the body of `/metrics`, which is a 404 without it. `store_state`
     returns the state of the store without counting sessions. `backup_folder` is the one folder that
     backups are written to; without it they are a 404. `extra_operations` are those of the
-    process around the app; they are documented and guarded like all others.
+    process around the app; they are documented and guarded like all others. `toolbox` has the
+    tools of `/mcp`, which is a 404 without it.
     """
     known = version or installed_version("understudy")
     operations = (*OPERATIONS, *extra_operations)
@@ -274,8 +280,15 @@ def make_app(
     for operation in operations:
         paths.setdefault(operation.path, []).append(operation)
     routes = [Route(path, Resource(context, found)) for path, found in paths.items()]
+    if toolbox is not None:
+        server = McpServer(toolbox, known, drain_state.move_on_when_closed)
+        routes.append(Route("/mcp", make_endpoint(server, lambda _: _OWNER)))
     router = Router(routes, redirect_slashes=False, default=_not_found)
     return Gated(ErrorBoundary(router), gate)
+
+
+# Whoever passes the gate: the user of this process, or a program that has the token.
+_OWNER: Final = Caller(name="owner", scope="all")
 
 
 class ErrorBoundary:

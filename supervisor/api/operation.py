@@ -25,8 +25,7 @@ from supervisor.core.errors import SupervisorError
 from supervisor.decode import alternatives
 
 from .backup_folder import NAME_PATTERN
-from .params import NO_PARAMS, Params
-from .request import OperationCall
+from .params import NO_PARAMS, OperationCall, Params
 
 # All ids are ours and match this; a path segment that does not match its pattern is a 404.
 ID_PATTERN: Final = r"[a-z0-9_]{3,64}"

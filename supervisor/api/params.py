@@ -1,4 +1,4 @@
-"""Parameters of operations: the arguments of the embedding API, decoded by their annotations.
+"""Parameters of operations, decoded by the annotations of the embedding API, and a decoded call.
 
 Rule 1: parameters are read from the signature of a method, so that the two cannot differ.
 Rule 2: an argument that was not given is not passed on: the defaults of the method apply.
@@ -15,7 +15,7 @@ import inspect
 import math
 import os.path
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, Unpack, get_args, get_origin
 
 import attrs
@@ -35,6 +35,10 @@ from supervisor.decode import (
     make_decoder,
 )
 from supervisor.handles import arguments
+from supervisor.handles.session import Session
+from supervisor.handles.supervisor import Supervisor
+
+from .context import OperationContext
 
 MAX_PAGE: Final = 1_000
 
@@ -357,3 +361,24 @@ def _parse_number(text: str) -> float | str:
     except ValueError:
         return text
     return number if math.isfinite(number) else text
+
+
+@attrs.frozen(kw_only=True)
+class OperationCall:
+    """One decoded request: the supervisor, the session in the path, the arguments."""
+
+    context: OperationContext
+    path_ids: Mapping[str, str]  # ids in the path, by name
+    arguments: Mapping[str, Any]  # only the given arguments, by name
+    headers: Mapping[str, str]  # the headers that operations receive
+    wait_disconnected: Callable[[], Awaitable[None]]  # returns when the client disconnects
+
+    @property
+    def sup(self) -> Supervisor:
+        """The supervisor."""
+        return self.context.sup
+
+    @property
+    def session(self) -> Session:
+        """A handle on the session in the path."""
+        return self.context.sup.session(self.path_ids["id"])

@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # not from `typing`, which takes long to import
 if TYPE_CHECKING:
     from .agent_catalog import AgentCatalog
     from .agent_presets import Preset, find_program, presets
-    from .agent_table import AgentTable, FromEnvironment, McpServer
+    from .agent_table import AgentMcpServer, AgentTable, FromEnvironment
     from .agents import agent_problems, check, make_agents
     from .dump import to_plain, values
     from .loader import Configuration, load
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "agent_catalog": ("AgentCatalog",),
     "agent_presets": ("Preset", "find_program", "presets"),
-    "agent_table": ("AgentTable", "FromEnvironment", "McpServer"),
+    "agent_table": ("AgentTable", "FromEnvironment", "AgentMcpServer"),
     "agents": ("agent_problems", "check", "make_agents"),
     "dump": ("to_plain", "values"),
     "loader": ("Configuration", "load"),
@@ -39,12 +39,12 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "AgentCatalog",
+    "AgentMcpServer",
     "AgentTable",
     "ConfigProblem",
     "Configuration",
     "DaemonSettings",
     "FromEnvironment",
-    "McpServer",
     "Origin",
     "Preset",
     "agent_problems",

@@ -16,7 +16,7 @@ from supervisor.core.permissions import Permissions
 from supervisor.core.validation import check_permission_names
 
 from .agent_presets import find_preset
-from .agent_table import AgentTable, Driver, McpServer
+from .agent_table import AgentMcpServer, AgentTable, Driver
 from .sources import DEFAULT, ConfigProblem, KeyPath, Origin, Value, dotted
 
 # The options of each driver, besides the common ones.
@@ -132,7 +132,7 @@ def _fields(values: Mapping[KeyPath, Value], limits: Limits) -> dict[str, Any]:
         tree["limits"] = attrs.evolve(limits, **tree["limits"])
     if "mcp_servers" in tree:
         tree["mcp_servers"] = tuple(
-            McpServer(name=name, **server) for name, server in tree["mcp_servers"].items()
+            AgentMcpServer(name=name, **server) for name, server in tree["mcp_servers"].items()
         )
     wanted = DRIVER_OPTIONS[tree["driver"]] | _COMMON_OPTIONS
     return {name: value for name, value in tree.items() if name in wanted}

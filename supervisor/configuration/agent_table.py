@@ -17,7 +17,7 @@ Transport: TypeAlias = Literal["http", "sse"]
 # As `supervisor.command` has them (a test compares).
 OutputForm: TypeAlias = Literal["text", "json_lines"]
 
-__all__ = ["AgentTable", "FromEnvironment", "McpServer"]
+__all__ = ["AgentMcpServer", "AgentTable", "FromEnvironment"]
 
 
 def _frozen(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -32,7 +32,7 @@ _EMPTY: Final[Mapping[str, EnvValue]] = MappingProxyType({})
 
 
 @attrs.frozen(kw_only=True)
-class McpServer:
+class AgentMcpServer:
     """An MCP server for an agent: a command that the agent starts, or a URL."""
 
     name: str
@@ -63,7 +63,7 @@ class AgentTable:
         default=_EMPTY, converter=_frozen, repr=_names_only, hash=False
     )
     auth: str | None = None
-    mcp_servers: tuple[McpServer, ...] = ()
+    mcp_servers: tuple[AgentMcpServer, ...] = ()
     mode: str | None = None
     options: Mapping[str, str | bool] = attrs.field(
         default=MappingProxyType({}), converter=_frozen, hash=False

@@ -15,7 +15,7 @@ from supervisor.core.env_values import EnvValue, format_env_value
 from supervisor.core.errors import ConfigError, short_repr
 
 from .agent_presets import login_help
-from .agent_table import AgentTable, McpServer
+from .agent_table import AgentMcpServer, AgentTable
 from .loader import AnyPath, Configuration, read
 from .sources import DEFAULT, ConfigProblem, config_error
 
@@ -112,7 +112,7 @@ def _texts(values: Mapping[str, EnvValue]) -> dict[str, str]:
     return {name: format_env_value(value) for name, value in values.items()}
 
 
-def _server(server: McpServer) -> dict[str, Any]:
+def _server(server: AgentMcpServer) -> dict[str, Any]:
     """Return the server as in ACP, with mappings that the driver turns into lists of pairs."""
     if server.url is not None:
         return {

@@ -15,7 +15,7 @@ import attrs
 from supervisor.core.env_values import EnvValue, FromEnvironment, format_env_value
 from supervisor.core.redaction import redact_value
 
-from .agent_table import AgentTable, McpServer
+from .agent_table import AgentMcpServer, AgentTable
 from .loader import ORIGINS, Configuration
 from .sources import DEFAULT, KeyPath, Origin, dotted
 
@@ -100,7 +100,7 @@ def _agent(agent: AgentTable) -> dict[str, Any]:
     return found
 
 
-def _server(server: McpServer) -> dict[str, Any]:
+def _server(server: AgentMcpServer) -> dict[str, Any]:
     if server.url is None:
         return {"command": list(server.command), "env": _secrets(server.env)}
     return {

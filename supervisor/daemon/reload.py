@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from supervisor.api.operation import Operation, operation
-from supervisor.api.request import OperationCall
+from supervisor.api.params import OperationCall
 from supervisor.configuration import AgentCatalog, Configuration, DaemonSettings, make_agents
 from supervisor.core.errors import ConfigError, SupervisorError
 from supervisor.handles.supervisor import Supervisor

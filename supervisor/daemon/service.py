@@ -15,11 +15,11 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 import trio
@@ -38,6 +38,7 @@ from supervisor.http_server.connections import (
     open_connections,
 )
 from supervisor.http_server.gate import PEER_UID
+from supervisor.mcp_server.tool import Toolbox
 from supervisor.runtime import open as open_supervisor
 
 from .descriptors import connection_limit, within_descriptors
@@ -65,6 +66,8 @@ class ExitCode(enum.IntEnum):
 
 logger = logging.getLogger("supervisor.daemon")
 
+MakeToolbox: TypeAlias = Callable[[Supervisor], Toolbox]
+
 # Added to the time that turns have to end, before the process exits without tasks that do not end.
 _EXIT_GRACE_SECONDS: Final = 10.0
 # After the time that turns have to end by themselves, if the store does not answer.
@@ -87,11 +90,13 @@ async def serve(
     signals: DaemonSignals | None = None,
     secret_filter: SecretFilter | None = None,
     exit_watchdog: ExitWatchdog | None = None,
+    make_toolbox: MakeToolbox | None = None,
     task_status: trio.TaskStatus[Supervisor] = trio.TASK_STATUS_IGNORED,
 ) -> ExitCode:
     """Serve until `signals` or a process signal request the exit; return the exit code.
 
     Errors are raised without exception groups. Process signals are handled only in the main thread.
+    `make_toolbox` makes the tools of `/mcp`, which is not served without it.
     `task_status` is started when requests are answered. If the exit takes too long, the watchdog
     (by default one that calls `os._exit`) ends the process.
     """
@@ -103,6 +108,7 @@ async def serve(
             signals=signals or DaemonSignals(),
             secret_filter=secret_filter or SecretFilter(),
             exit_watchdog=exit_watchdog or held.enter_context(ExitWatchdog()),
+            make_toolbox=make_toolbox,
             task_status=task_status,
         )
         return await service.run()
@@ -118,6 +124,7 @@ class _Daemon:
     signals: DaemonSignals
     secret_filter: SecretFilter
     exit_watchdog: ExitWatchdog
+    make_toolbox: MakeToolbox | None
     task_status: trio.TaskStatus[Supervisor]
     agent_catalog: AgentCatalog = attrs.field(init=False)
     _introspection: Introspection | None = None
@@ -223,6 +230,7 @@ class _Daemon:
         await trio.to_thread.run_sync(backups.remove_unfinished)
         reloader = Reloader(sup, self.configuration, self.load, self.environ, self.agent_catalog)
         note_start(self._daemon)
+        toolbox = None if self.make_toolbox is None else self.make_toolbox(sup)
         for listener in listeners:
             app = make_app(
                 sup,
@@ -232,6 +240,7 @@ class _Daemon:
                 store_state=sup.introspect().store_state,
                 backup_folder=backups.path,
                 extra_operations=[reloader.operation()],
+                toolbox=toolbox,
             )
             await connections.listen(listener.socket, app)
             if listener.path is not None:

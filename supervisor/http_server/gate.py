@@ -26,7 +26,7 @@ MAX_HEADER_BYTES: Final = 16 * 1024
 # Key in the state of the scope: the user id of the peer of a unix socket.
 PEER_UID: Final = "peer_uid"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
-_CHALLENGE: Final[Header] = (b"www-authenticate", b'Bearer realm="understudy"')
+CHALLENGE: Final[Header] = (b"www-authenticate", b'Bearer realm="understudy"')
 
 
 class Gate(Protocol):
@@ -124,7 +124,7 @@ class Gated:
             self._gate.check(scope)
         except RequestRefused as refusal:
             await RequestBody(receive).discard()
-            headers = [_CHALLENGE] if refusal.code == "unauthorized" else []
+            headers = [CHALLENGE] if refusal.code == "unauthorized" else []
             await problem_response(problem_of(refusal), headers).send(scope, send)
             return
         await self._app(scope, receive, send)

@@ -72,6 +72,7 @@ REQUEST_STATUSES: Final[Mapping[str, int]] = {
     "unix_socket_only": HTTPStatus.FORBIDDEN,
     "no_such_route": HTTPStatus.NOT_FOUND,
     "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "not_acceptable": HTTPStatus.NOT_ACCEPTABLE,
     "too_slow": HTTPStatus.REQUEST_TIMEOUT,
     "too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "not_json": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,

@@ -16,8 +16,7 @@ from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
 from supervisor.api.openapi import TAGS, ApiSchemas, openapi_document
 from supervisor.api.operation import operation
-from supervisor.api.params import body_params
-from supervisor.api.request import OperationCall
+from supervisor.api.params import OperationCall, body_params
 from supervisor.api.routes import OPERATIONS
 from supervisor.daemon.reload import Reloader
 from supervisor.http_server.gate import UnixGate

@@ -15,9 +15,8 @@ from supervisor.api.params import MAX_PAGE, MAX_WAIT_SECONDS
 from supervisor.api.routes import OPERATIONS
 from supervisor.api.routes.control import STOP_SECONDS
 from supervisor.api.sse import KEEPALIVE_SECONDS, WRITE_SECONDS
-from supervisor.http_server.body import BODY_SECONDS, MAX_BODY_BYTES
+from supervisor.http_server.body import BODY_SECONDS, MAX_BODY_BYTES, MAX_DEPTH, parse_json
 from supervisor.http_server.gate import MAX_HEADER_BYTES
-from supervisor.http_server.json_body import MAX_DEPTH, parse_json
 from supervisor.http_server.problems import REQUEST_STATUSES, STATUSES
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -20,7 +20,7 @@ from supervisor.http_server.problems import (
 )
 from supervisor.store.sqlite.query import InvalidQuery, QueryLimitExceeded
 
-ALLOWED = {400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429, 431, 503}
+ALLOWED = {400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 422, 429, 431, 503}
 
 
 def classes(kind: type[SupervisorError] = SupervisorError) -> Iterator[type[SupervisorError]]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.http_server.json_body import MAX_DEPTH, parse_json
+from supervisor.http_server.body import MAX_DEPTH, parse_json
 from supervisor.http_server.problems import RequestRefused
 
 

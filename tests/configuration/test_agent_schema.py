@@ -2,7 +2,7 @@
 
 import pytest
 
-from supervisor.configuration import FromEnvironment, McpServer
+from supervisor.configuration import AgentMcpServer, FromEnvironment
 from supervisor.configuration.agent_schema import BUILT_IN
 from supervisor.core.errors import AgentUnknown, ConfigError
 from supervisor.core.limits import Limits
@@ -149,8 +149,8 @@ def test_mcp_servers_are_commands_or_addresses(home: Home) -> None:
     agent = home.load().agent("coder")
 
     assert agent.mcp_servers == (
-        McpServer(name="files", command=("files", "--read-only"), env={"ROOT": "/srv"}),
-        McpServer(
+        AgentMcpServer(name="files", command=("files", "--read-only"), env={"ROOT": "/srv"}),
+        AgentMcpServer(
             name="tickets",
             url="https://tickets.example/mcp",
             headers={"Authorization": FromEnvironment("TICKETS")},

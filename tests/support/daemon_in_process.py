@@ -17,6 +17,7 @@ from supervisor.configuration import Configuration, load
 from supervisor.daemon import DaemonSignals, ExitCode, serve
 from supervisor.daemon.exit_watchdog import ExitWatchdog
 from supervisor.daemon.logging_ import SecretFilter
+from supervisor.daemon.service import MakeToolbox
 
 
 @attrs.define
@@ -88,6 +89,7 @@ async def running(
     *,
     environ: Mapping[str, str] | None = None,
     secret_filter: SecretFilter | None = None,
+    make_toolbox: MakeToolbox | None = None,
 ) -> AsyncIterator[Running]:
     """Run a daemon and yield it with a client; it exits with the block."""
     ended: list[int] = []
@@ -102,6 +104,7 @@ async def running(
             signals=orders,
             secret_filter=secret_filter,
             exit_watchdog=exit_watchdog,
+            make_toolbox=make_toolbox,
         )
 
         async def run(task_status: trio.TaskStatus[Supervisor]) -> None:

@@ -11,6 +11,7 @@ from tests.support.crash_child import CrashPlan
 from tests.support.crash_oracle import problems_after, problems_of, read_store
 from tests.support.crash_runner import open_crash_runner
 
+MOST_KILLS = 20
 # Ways to damage a file, and part of the problem that is reported.
 TAMPERINGS = {
     "DELETE FROM records WHERE seq = 2": "numbered",
@@ -27,11 +28,17 @@ TAMPERINGS = {
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder left by a killed supervisor, with open turns."""
-    folder = tmp_path_factory.mktemp("left")
+    """Return the folder left by a killed supervisor, with open turns.
+
+    The kill may hit a moment between two turns; then another supervisor is killed.
+    """
     with open_crash_runner() as runner:
-        runner.run(CrashPlan(str(folder / "state.db"), seed=5), reports=60)
-    return folder
+        for seed in range(5, 5 + MOST_KILLS):
+            folder = tmp_path_factory.mktemp("left")
+            runner.run(CrashPlan(str(folder / "state.db"), seed=seed), reports=60)
+            if read_store(folder / "state.db").open_turns:
+                return folder
+    raise AssertionError(f"{MOST_KILLS} killed supervisors left no open turn")
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from supervisor.api.operation import TextResponse, operation
-from supervisor.api.params import body_params_of, query_params, query_params_of
+from supervisor.api.params import OperationCall, body_params_of, query_params, query_params_of
 from supervisor.api.reports import HealthReport, VersionReport
-from supervisor.api.request import OperationCall
 from supervisor.core.agent_list import ListedAgent
 from supervisor.core.errors import (
     AgentUnknown,

@@ -12,9 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from supervisor.api.backup_folder import NAME_PATTERN, BackupFolder, check_backup_name
 from supervisor.api.operation import NotFound, StreamResponse, operation
-from supervisor.api.params import Constraint, Param, Params
+from supervisor.api.params import Constraint, OperationCall, Param, Params
 from supervisor.api.reports import BackupReport
-from supervisor.api.request import OperationCall
 from supervisor.core.errors import ConfigError, StoreDegraded
 from supervisor.handles.shapes import Page
 from supervisor.http_server.problems import RequestRefused

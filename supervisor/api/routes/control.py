@@ -7,8 +7,7 @@ from typing import Any, Final, Literal
 import trio
 
 from supervisor.api.operation import DeferredResponse, operation
-from supervisor.api.params import Params, body_params, body_params_of
-from supervisor.api.request import OperationCall
+from supervisor.api.params import OperationCall, Params, body_params, body_params_of
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,

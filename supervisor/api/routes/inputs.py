@@ -10,8 +10,7 @@ from trio_util import move_on_when
 
 from supervisor.api.drain import draining_error
 from supervisor.api.operation import NotFound, operation
-from supervisor.api.params import body_params, body_params_of, query_params
-from supervisor.api.request import OperationCall
+from supervisor.api.params import OperationCall, body_params, body_params_of, query_params
 from supervisor.core.errors import (
     BudgetSpent,
     ConfigError,

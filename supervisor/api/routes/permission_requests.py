@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from supervisor.api.operation import NotFound, operation
-from supervisor.api.params import body_params_of
-from supervisor.api.request import OperationCall
+from supervisor.api.params import OperationCall, body_params_of
 from supervisor.core.errors import (
     InputRefused,
     InvalidDecision,

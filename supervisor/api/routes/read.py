@@ -7,8 +7,7 @@ from contextlib import aclosing
 from typing import Final, Literal, get_args
 
 from supervisor.api.operation import TextResponse, operation
-from supervisor.api.params import query_params, query_params_of
-from supervisor.api.request import OperationCall
+from supervisor.api.params import OperationCall, query_params, query_params_of
 from supervisor.core.creation import Message
 from supervisor.core.errors import ConfigError, RecordNotFound, SessionNotFound
 from supervisor.core.info import Info

@@ -6,10 +6,10 @@ from supervisor.api.operation import operation
 from supervisor.api.params import (
     BODY_CONSTRAINTS,
     RESOLVE_CONSTRAINTS,
+    OperationCall,
     body_params_of,
     query_params_of,
 )
-from supervisor.api.request import OperationCall
 from supervisor.core.errors import (
     AgentStartFailed,
     AgentUnknown,

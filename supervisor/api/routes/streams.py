@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 
 from supervisor.api.operation import StreamResponse, operation
-from supervisor.api.params import QUERY_CONSTRAINTS, query_params
-from supervisor.api.request import OperationCall
+from supervisor.api.params import QUERY_CONSTRAINTS, OperationCall, query_params
 from supervisor.api.sse import EventStream, global_events, session_events
 from supervisor.api.watch_events import EVENT_NAMES, watch_events
 from supervisor.core.errors import ConfigError, SessionNotFound, SupervisorError

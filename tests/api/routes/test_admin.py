@@ -15,7 +15,7 @@ from supervisor import Session, StoreDegraded, StoreState, Supervisor
 from supervisor.api.app import make_app
 from supervisor.api.drain import DrainState
 from supervisor.api.operation import operation
-from supervisor.api.request import OperationCall
+from supervisor.api.params import OperationCall
 from supervisor.core.info import Info
 from supervisor.http_server.gate import UnixGate
 from tests.support.asgi_exchange import ask

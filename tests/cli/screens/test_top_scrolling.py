@@ -26,6 +26,7 @@ def test_a_list_at_its_start_shows_who_needs_a_person_now() -> None:
 
 def test_a_list_that_was_scrolled_keeps_the_selected_line_in_its_place() -> None:
     async def story(top: Shown) -> None:
+        await top.until_shown("> row00")
         await top.press("end")
         await top.until_shown("> row39")
         line = next(one for one in top.lines if "> row39" in one)

@@ -1,0 +1,1 @@
+"""The conformance suite of the Model Context Protocol against our server (`nox -s conformance`)."""
