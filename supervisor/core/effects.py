@@ -92,6 +92,12 @@ class AnswerRequest(FrozenStruct):
     decision: Decision | Literal["cancelled"]
 
 
+class CloseQuestion(FrozenStruct):
+    """A question waits no longer; its agent finds the answer in the records."""
+
+    request: RequestId
+
+
 class MarkYoungest(FrozenStruct):
     """Make the child the youngest of its siblings, because its start was recorded last.
 
@@ -144,6 +150,7 @@ Effect: TypeAlias = (
     | OfferSteering
     | WithdrawSteering
     | AnswerRequest
+    | CloseQuestion
     | MarkYoungest
     | StopDependents
     | SetTimer

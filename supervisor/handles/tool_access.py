@@ -7,6 +7,7 @@ from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId
 
 from .parts import Parts
+from .questions import SessionQuestions
 from .subtree import Subtree
 
 
@@ -19,6 +20,10 @@ class ToolAccess:
     def subtree(self, session_id: SessionId) -> Subtree:
         """Return the part of a tree that the agent of this session may reach."""
         return Subtree(self._parts, session_id)
+
+    def questions(self, session_id: SessionId) -> SessionQuestions:
+        """Return the questions that the agent of this session asks people."""
+        return SessionQuestions(self._parts, session_id)
 
     def make_call_event(
         self,

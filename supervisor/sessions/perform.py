@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from supervisor.core import effects as do
+from supervisor.core.ids import RequestId
 from supervisor.drivers.port import Driver
 
 from .admission import Admission
@@ -71,6 +72,8 @@ class Performer:
                 runner.call_driver(_end_background)
             case do.AnswerRequest():
                 self._answer_request(effect)
+            case do.CloseQuestion(request):
+                self._close_request(request)
             case do.MarkYoungest(child):
                 self._admission.tree.mark_youngest(child)
             case do.StopDependents():
@@ -92,9 +95,12 @@ class Performer:
             case do.ClearCallTimer(call):
                 self._timers.clear(call_timer(call))
 
-    def _answer_request(self, effect: do.AnswerRequest) -> None:
+    def _close_request(self, request: RequestId) -> None:
         self._slot.mark_progress()
-        self._timers.clear(effect.request)
+        self._timers.clear(request)
+
+    def _answer_request(self, effect: do.AnswerRequest) -> None:
+        self._close_request(effect.request)
         self._runner.call_driver(lambda driver: driver.answer(effect.request, effect.decision))
 
 

@@ -14,6 +14,7 @@ from supervisor.core.state import Decision, SessionState, Usage
 from supervisor.drivers.port import ChildHandle, ChildRequest, TurnHandle
 
 from .admission import Admission
+from .inbox import PermissionRequest
 from .router import SessionRouter
 from .services import Services
 from .workspaces import Workspaces
@@ -83,11 +84,19 @@ class TreeAccess:
         budgets.record_usage(session_id, turn, usage)
 
     def requests(self, session: SessionState) -> list[ChildRequest]:
-        """Return the pending requests of descendants that the session may answer."""
+        """Return the pending permission requests of descendants that the session may answer."""
+        return [
+            ChildRequest(asked.id, asked.session_id, asked.tool, asked.question, asked.options)
+            for asked in self.pending(session)
+            if asked.asks == "permission"
+        ]
+
+    def pending(self, session: SessionState) -> list[PermissionRequest]:
+        """Return the requests and questions of descendants that the session may answer."""
         if not session.terms.answers_for_children:
             return []
         return [
-            ChildRequest(asked.id, asked.session_id, asked.tool, asked.question, asked.options)
+            asked
             for asked in self._services.inbox.pending()
             if self._admission.is_descendant(asked.session_id, session.id)
         ]
@@ -100,13 +109,9 @@ class TreeAccess:
         Raise PermissionDenied if it has not, and InvalidDecision if the request does not offer the
         decision.
         """
-        asked = self._services.inbox.find(request_id)
-        is_below = self._admission.is_descendant(asked.session_id, session.id)
-        if not session.terms.answers_for_children or not is_below:
-            raise PermissionDenied(
-                f"session {session.id} may not answer request {request_id}",
-                hint="the request must be of a descendant, and needs answers_for_children=True",
-            )
+        asked = self._find_answerable(session, request_id)
+        if asked.asks == "question":
+            raise InvalidDecision(f"request {asked.id} is a question", hint="answer it with a text")
         if decision not in asked.options:
             raise InvalidDecision(
                 f"request {asked.id} does not offer {short_repr(decision)}",
@@ -122,6 +127,28 @@ class TreeAccess:
             request=asked.id, decision=decision, by="parent", **self._services.stamp()
         )
         await self._router.ask(asked.session_id, event, urgent=True)
+
+    async def answer_question(self, session: SessionState, request_id: str, text: str) -> None:
+        """Answer a descendant's question; a text grants nothing that needs a permission.
+
+        Raise PermissionDenied if the session may not answer it, and InvalidDecision if the request
+        is not a question.
+        """
+        asked = self._find_answerable(session, request_id)
+        event = ev.QuestionAnswered(
+            request=asked.id, text=text, by="parent", **self._services.stamp()
+        )
+        await self._router.ask(asked.session_id, event, urgent=True)
+
+    def _find_answerable(self, session: SessionState, request_id: str) -> PermissionRequest:
+        asked = self._services.inbox.find(request_id)
+        is_below = self._admission.is_descendant(asked.session_id, session.id)
+        if not session.terms.answers_for_children or not is_below:
+            raise PermissionDenied(
+                f"session {session.id} may not answer request {request_id}",
+                hint="the request must be of a descendant, and needs answers_for_children=True",
+            )
+        return asked
 
     def tell_if_live(self, session_id: SessionId, event: ev.Event) -> None:
         """Send the event to the session's actor; drop the event if the actor is not running."""
