@@ -39,6 +39,11 @@ class PermissionRequest:
     # Of a question, which has no options: answers to choose from; any other text answers it too.
     choices: tuple[str, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """Return what it asks, on behalf of which tool."""
+        return self.question if self.asks == "question" else f"{self.tool}: {self.question}"
+
 
 @attrs.frozen
 class AnsweredRequest:

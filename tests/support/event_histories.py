@@ -49,7 +49,6 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
         agent_events.PermissionAsked,
         ev.RequestAnswered,
         ev.QuestionAsked,
-        ev.QuestionAnswered,
         agent_events.AgentExited,
         agent_events.SilenceNoticed,
         agent_events.ProgressMade,

@@ -17,6 +17,7 @@ Esc            move to a request, where letters answer it, and back
                (in a session that `top` has opened: then back to the list)
 y n            there: allow once, reject once (from the input: Alt-y, Alt-n)
 a d            there: allow always, reject always, after a second key
+1-9            there: an answer that a question suggests; /answer TEXT gives any other
 /help          commands: /steer, /interrupt, /inputs, /cancel, /why, /show
 F1             this help
 
