@@ -60,3 +60,4 @@ class Settings:
     max_pending_output_bytes: int = attrs.field(
         default=4194304, validator=whole_number(least=65536)
     )
+    max_tool_wait_seconds: float = attrs.field(default=50.0, validator=number(least=1.0))

@@ -101,6 +101,7 @@ class InterruptRequested(RequestEvent, kw_only=True):
     replacement: InputId | None = None
     replace_with: str | None = None
     replacement_expires_at: float | None = None
+    source: Source = "user"  # of the replacement
     queued: Literal["keep", "cancel"] = "keep"
 
 

@@ -62,6 +62,7 @@ async def interrupt(
         replacement=replacement,
         replacement_expires_at=expires_at,
         replace_with=None if replace_with is None else exact_str(replace_with),
+        source=source,
         queued=queued,
         **parts.services.stamp(),
     )

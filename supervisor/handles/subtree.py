@@ -8,6 +8,7 @@ Rule 2: it only finds and reads. What an agent changes, it changes through the h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, contextmanager, suppress
 from typing import Final, TypeAlias
@@ -25,7 +26,7 @@ from supervisor.core.errors import (
 )
 from supervisor.core.ids import SessionId, parse_session_id
 from supervisor.core.info import Info
-from supervisor.core.match import Match
+from supervisor.core.match import PREFIXES, Match
 from supervisor.core.names import held_name
 from supervisor.core.records import Record
 from supervisor.core.state import RUNNING, STOPPED, SessionState
@@ -38,6 +39,7 @@ from .session import Session
 StateKey: TypeAlias = Callable[[SessionState], Hashable]
 
 _MAX_CANDIDATES: Final = 20
+_GENERATED_ID: Final = re.compile(rf"{PREFIXES['session']}[0-9a-z]{{12}}")
 
 
 @attrs.frozen(kw_only=True)
@@ -86,6 +88,8 @@ class Subtree:
             session_id = parse_session_id(text)
             if await self.contains(session_id):
                 return session_id
+        if _GENERATED_ID.fullmatch(text):  # no name
+            raise _not_found(text)
         named = _with_name(text, await self.descendants())
         if len(named) > 1:
             raise _ambiguous(text, named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from supervisor.config import Settings
 from supervisor.core import events as ev
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId
@@ -24,6 +25,11 @@ class ToolAccess:
     def questions(self, session_id: SessionId) -> SessionQuestions:
         """Return the questions that the agent of this session asks people."""
         return SessionQuestions(self._parts, session_id)
+
+    @property
+    def settings(self) -> Settings:
+        """The current settings; another object after a reload that changed one."""
+        return self._parts.services.settings()
 
     def make_call_event(
         self,

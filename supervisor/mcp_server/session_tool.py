@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from supervisor.config import Settings
 from supervisor.core.errors import ConfigError, PermissionDenied, short_repr
 from supervisor.core.ids import SessionId
 from supervisor.decode import DecodeError, InvalidField, decode
@@ -48,15 +49,20 @@ def _check_bounds(_: object, field: attrs.Attribute[Any], value: object) -> None
     """Raise ConfigError if the value is outside the bounds in the schema of the field."""
     schema = field.metadata.get(SCHEMA_KEY, {})
     least, most = schema.get("minimum"), schema.get("maximum")
-    if isinstance(value, int | float) and least is not None and not least <= value <= most:
-        raise ConfigError(
-            f"{field.name} is {short_repr(value)}", hint=f"give {field.name} from {least} to {most}"
-        )
+    if isinstance(value, int | float) and least is not None:
+        refuse_outside(field.name, value, least, most)
     most = schema.get("maxItems")
     if isinstance(value, tuple) and most is not None and len(value) > most:
         raise ConfigError(
             f"{field.name} has {len(value)} items", hint=f"give at most {most} at once"
         )
+
+
+def refuse_outside(name: str, value: float, least: float, most: float | None) -> None:
+    """Raise ConfigError if the value of an argument is outside its bounds."""
+    if value < least or (most is not None and value > most):
+        bounds = f"of at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+        raise ConfigError(f"{name} is {short_repr(value)}", hint=f"give {name} {bounds}")
 
 
 @attrs.define
@@ -66,6 +72,7 @@ class ToolContext:
     sup: Supervisor
     subtree: Subtree
     caller: Caller
+    settings: Settings
     # The session that the call named, once it is found: for the record of the call.
     target: SessionId | None = None
 
@@ -132,16 +139,21 @@ class SessionTool:
     is_idempotent: bool = False
     # Whether what follows from a call may reach beyond the supervisor: an agent works.
     gives_work: bool = False
+    # The largest values of arguments, where settings decide.
+    maxima: Callable[[Settings], Mapping[str, float]] | None = None
     # How many calls of one caller may be under way, None for any number.
     max_concurrent: int | None = None
 
-    def describe(self) -> ToolDescription:
+    def describe(self, settings: Settings) -> ToolDescription:
         """Return the tool as a client sees it."""
+        input_schema = schema_of_object(self.arguments)
+        for name, most in ({} if self.maxima is None else self.maxima(settings)).items():
+            input_schema["properties"][name]["maximum"] = most
         return ToolDescription(
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=schema_of_object(self.arguments),
+            input_schema=input_schema,
             output_schema=schema_of_object(self.answer),
             annotations={
                 "title": self.title,

@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, Final
 
 import trio
 
+from supervisor.config import Settings
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.decode import DecodeError
 from supervisor.handles.supervisor import Supervisor
@@ -60,19 +60,21 @@ class SessionTools:
         self._sup = sup
         self._access = sup.tool_access()
         self._tools = {tool.name: tool for tool in tools}
+        # The settings, and the tools as described under them.
+        self._described: tuple[Settings, Mapping[str, ToolDescription]] | None = None
         self._rate = CallRate()
         # Calls under way, by caller and tool, of tools that bound them.
         self._under_way: Counter[tuple[str, str]] = Counter()
 
-    @cached_property
-    def _descriptions(self) -> Mapping[str, ToolDescription]:
-        return {name: tool.describe() for name, tool in self._tools.items()}
-
     def tools_for(self, caller: Caller) -> tuple[ToolDescription, ...]:
         """Return the tools that the caller may use, always in the same order."""
-        return tuple(
-            self._descriptions[name] for name, tool in self._tools.items() if _may_use(caller, tool)
-        )
+        settings = self._access.settings
+        if self._described is None or self._described[0] is not settings:
+            described = {name: tool.describe(settings) for name, tool in self._tools.items()}
+            self._described = settings, described
+        _, descriptions = self._described
+        tools = self._tools.items()
+        return tuple(descriptions[name] for name, tool in tools if _may_use(caller, tool))
 
     def instructions_for(self, caller: Caller) -> str:
         """Return the instructions for the model, at most a dozen lines."""
@@ -87,7 +89,8 @@ class SessionTools:
         if seconds is not None:
             await trio.lowlevel.checkpoint()
             return error_answer(_too_fast(seconds), shown_ids=None)
-        context = ToolContext(self._sup, self._access.subtree(caller.session_id), caller)
+        subtree = self._access.subtree(caller.session_id)
+        context = ToolContext(self._sup, subtree, caller, self._access.settings)
         began, outcome = trio.current_time(), "cancelled"
         try:
             answer = await self._answer(tool, arguments, context)

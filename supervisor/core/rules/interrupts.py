@@ -245,7 +245,7 @@ def _accept_replacement(draft: Draft, event: InterruptRequested) -> None:
             event.replacement,
             event.replace_with,
             when_busy="interrupt",
-            source="user",
+            source=event.source,
             expires_at=event.replacement_expires_at,
             replacement=True,
         )

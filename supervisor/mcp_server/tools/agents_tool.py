@@ -42,7 +42,7 @@ class AgentOffer:
 class AgentsAnswer:
     """The answer of `agents`."""
 
-    agents: tuple[AgentOffer, ...]
+    agents: tuple[AgentOffer, ...] = described("the agents that you may spawn")
     left: Allowance = described("what you and the sessions below may still use together")
     depth: int = described("your level in the tree")
     mode: str = described("the permission mode; that of a child is never wider")

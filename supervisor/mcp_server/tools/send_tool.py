@@ -35,7 +35,7 @@ class SendArguments:
 class SendAnswer:
     """The receipt of an input, which is durable."""
 
-    session: str
+    session: str = described("the session that has the input")
     input: str = described("the id of the input")
     status: str = described("started, queued, staged (waits to steer) or interrupting")
     position: int | None = described("in the queue, from 0", None)

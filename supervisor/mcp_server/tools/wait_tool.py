@@ -37,9 +37,11 @@ from supervisor.mcp_server.session_tool import (
     ToolContext,
     clip,
     described,
+    refuse_outside,
 )
 
-MAX_WAIT_SECONDS: Final = 50
+_LEAST_SECONDS: Final = 1.0
+_DEFAULT_SECONDS: Final = 45.0
 _MAX_NAMED: Final = 100
 _MAX_CONCURRENT: Final = 8
 # Of the texts of all sessions together, as long as each has some room.
@@ -62,7 +64,7 @@ class WaitArguments:
         "the news: a turn ended, something needs attention, the session stopped, or any of these",
         "turn",
     )
-    seconds: float = described("how long at most", 45.0, minimum=1, maximum=MAX_WAIT_SECONDS)
+    seconds: float = described("how long at most", _DEFAULT_SECONDS, minimum=_LEAST_SECONDS)
     after: str | None = described(
         "the cursor of the answer before: then only later news counts, and none is missed", None
     )
@@ -101,17 +103,20 @@ class WaitedSession:
 class WaitAnswer:
     """The answer of `wait`."""
 
-    reason: Literal["news", "timeout"]
+    reason: Literal["news", "timeout"] = described("why the wait is over")
     cursor: str = described("give it as after to the next wait")
-    sessions: tuple[WaitedSession, ...]
+    sessions: tuple[WaitedSession, ...] = described(
+        "each session: its badge, whether it has news, the outcome and the text of its last turn"
+    )
     running: tuple[str, ...] = described("the sessions that are still at work")
 
 
 async def _run(context: ToolContext, given: WaitArguments) -> Answered:
+    seconds = _seconds(given, context.settings.max_tool_wait_seconds)
     before = {} if given.after is None else parse_cursor(given.after)
     wait = _NewsWait(context, given, None if given.after is None else before)
     await wait.begin()
-    with trio.move_on_after(given.seconds):
+    with trio.move_on_after(seconds):
         await wait.wait()
     found = await wait.look()
     now = {one: known_now(found[one].state, found[one].info.last_seq) for one in found}
@@ -124,6 +129,14 @@ async def _run(context: ToolContext, given: WaitArguments) -> Answered:
         running=tuple(one for one in found if not is_at_rest(found[one].state, "turn")),
     )
     return answer, _text(answer)
+
+
+def _seconds(given: WaitArguments, most: float) -> float:
+    """Return how long to wait; raise ConfigError if that is more than the setting allows."""
+    if given.seconds == _DEFAULT_SECONDS:
+        return min(_DEFAULT_SECONDS, most)
+    refuse_outside("seconds", given.seconds, _LEAST_SECONDS, most)
+    return given.seconds
 
 
 class _NewsWait:
@@ -273,4 +286,5 @@ TOOL: Final = SessionTool(
     run=_run,
     is_read_only=True,
     max_concurrent=_MAX_CONCURRENT,
+    maxima=lambda settings: {"seconds": settings.max_tool_wait_seconds},
 )

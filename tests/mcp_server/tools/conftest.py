@@ -60,7 +60,9 @@ def tools(sup: Supervisor) -> SessionTools:
 @pytest.fixture
 async def session(sup: Supervisor) -> Session:
     """Return the session of the parent."""
-    return await sup.create("fake", workspace="/w/x", permissions=Permissions(tools=["look"]))
+    return await sup.create(
+        "fake", workspace="/w/x", permissions=Permissions(tools=["look", "bash"])
+    )
 
 
 @pytest.fixture

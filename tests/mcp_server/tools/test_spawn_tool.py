@@ -150,7 +150,7 @@ async def test_an_invalid_spawn_is_refused(
     ("given", "limit"),
     [
         ({"permissions": {"mode": "approve_all"}}, "permissions"),
-        ({"permissions": {"tools": ["look", "write"]}}, "permissions"),
+        ({"permissions": {"tools": ["look", "fly"]}}, "permissions"),
         ({"workspace": "/elsewhere"}, "workspace"),
         ({"workspace": "../y"}, "workspace"),
     ],

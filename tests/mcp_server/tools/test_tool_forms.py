@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from supervisor import Supervisor
+from supervisor import Settings, Supervisor
 from supervisor.mcp_server.caller import Caller
 from supervisor.mcp_server.session_tool import SessionTool
 from supervisor.mcp_server.session_tools import SessionTools
@@ -28,7 +28,7 @@ def objects_in(schema: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
 def test_the_schemas_of_a_tool_are_valid_and_allow_no_other_fields(tool: SessionTool) -> None:
-    described = tool.describe()
+    described = tool.describe(Settings())
 
     for schema in (described.input_schema, described.output_schema):
         jsonschema.Draft202012Validator.check_schema(schema)
@@ -38,14 +38,14 @@ def test_the_schemas_of_a_tool_are_valid_and_allow_no_other_fields(tool: Session
 
 @pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
 def test_each_argument_of_a_tool_is_described(tool: SessionTool) -> None:
-    properties = tool.describe().input_schema["properties"]
+    properties = tool.describe(Settings()).input_schema["properties"]
 
     assert [name for name, one in properties.items() if not one.get("description")] == []
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
 def test_a_tool_that_only_reads_destroys_nothing(tool: SessionTool) -> None:
-    hints = tool.describe().annotations
+    hints = tool.describe(Settings()).annotations
 
     assert not (hints["readOnlyHint"] and hints["destructiveHint"])
     assert all(isinstance(hints[name], bool) for name in hints if name != "title")
@@ -85,7 +85,7 @@ async def test_a_tool_outside_the_scope_is_unknown(sup: Supervisor, parent: Call
 
 @pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
 async def test_an_unknown_argument_is_refused(parent: CallingSession, tool: SessionTool) -> None:
-    needed = tool.describe().input_schema.get("required", [])
+    needed = tool.describe(Settings()).input_schema.get("required", [])
     given = {name: REQUIRED[name] for name in needed}
 
     refused = await parent.refusal(tool.name, nonsense=1, **given)
@@ -98,7 +98,7 @@ async def test_an_unknown_argument_is_refused(parent: CallingSession, tool: Sess
 async def test_an_argument_of_a_wrong_type_is_refused(
     parent: CallingSession, tool: SessionTool
 ) -> None:
-    for name in tool.describe().input_schema["properties"]:
+    for name in tool.describe(Settings()).input_schema["properties"]:
         refused = await parent.refusal(tool.name, **{name: {"x": [b"".hex()]}})
 
         assert refused["code"] in ("config_error", "invalid_key")

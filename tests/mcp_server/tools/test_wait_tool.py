@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from actors.testing import settle
-from supervisor import Session, Supervisor
+from supervisor import Session, Settings, Supervisor
 from tests.support.fake_agents import AgentRun, FakeAgent, records
 from tests.support.tool_calls import CallingSession
 
@@ -458,3 +458,20 @@ async def test_a_wait_of_a_client_that_has_gone_leaves_nothing(
     calls = await records(session, "mcp_call")
     assert [one.body["outcome"] for one in calls] == ["ok", "cancelled"]
     assert calls[1].body["seconds"] == 5
+
+
+async def test_the_longest_wait_is_a_setting(
+    sup: Supervisor, parent: CallingSession, child: Session, child_run: AgentRun
+) -> None:
+    await sup.reload(settings=Settings(max_tool_wait_seconds=120))
+    (described,) = [one for one in parent.tools.tools_for(parent.caller) if one.name == "wait"]
+    assert described.input_schema["properties"]["seconds"]["maximum"] == 120
+
+    began = trio.current_time()
+    await parent.call("wait", seconds=120)
+    assert trio.current_time() - began == 120
+    await parent.refusal("wait", seconds=121)
+
+    await sup.reload(settings=Settings(max_tool_wait_seconds=10))
+    await parent.call("wait")
+    assert trio.current_time() - began == 130
