@@ -11,12 +11,12 @@ from supervisor.mcp_server.session_tool import Answered, SessionTool, ToolContex
 
 
 @attrs.frozen(kw_only=True)
-class AgentsArguments:
+class AllAgentsArguments:
     """The arguments of `agents`: none."""
 
 
 @attrs.frozen(kw_only=True)
-class AgentOffer:
+class ConfiguredAgent:
     """An agent of which sessions can be created."""
 
     name: str
@@ -27,19 +27,19 @@ class AgentOffer:
 
 
 @attrs.frozen(kw_only=True)
-class AgentsAnswer:
+class AllAgentsAnswer:
     """The agents."""
 
-    agents: tuple[AgentOffer, ...] = described("the agents that are configured")
+    agents: tuple[ConfiguredAgent, ...] = described("the agents that are configured")
 
 
-async def _run(context: ToolContext, _: AgentsArguments) -> Answered:
-    answer = AgentsAnswer(agents=tuple([_offer(one) for one in await context.sup.agents()]))
+async def _run(context: ToolContext, _: AllAgentsArguments) -> Answered:
+    answer = AllAgentsAnswer(agents=tuple([_offer(one) for one in await context.sup.agents()]))
     return answer, f"agents: {', '.join(one.name for one in answer.agents)}"
 
 
-def _offer(listed: ListedAgent) -> AgentOffer:
-    return AgentOffer(
+def _offer(listed: ListedAgent) -> ConfiguredAgent:
+    return ConfiguredAgent(
         name=listed.name,
         kind=listed.kind,
         is_installed=listed.installed,
@@ -52,8 +52,8 @@ TOOL: Final = SessionTool(
     name="agents",
     title="List agents",
     description="List the agents of which sessions can be created.",
-    arguments=AgentsArguments,
-    answer=AgentsAnswer,
+    arguments=AllAgentsArguments,
+    answer=AllAgentsAnswer,
     run=_run,
     is_read_only=True,
 )

@@ -71,7 +71,7 @@ CREATE: Final = SessionTool(
 
 
 @attrs.frozen(kw_only=True)
-class SpawnArguments:
+class SpawnBelowArguments:
     """The arguments of `spawn`."""
 
     parent: str = described("id, name, key or path of the session to start it below")
@@ -89,7 +89,7 @@ class SpawnArguments:
     idempotency_key: str | None = described(_KEY, None)
 
 
-async def _spawn(context: ToolContext, given: SpawnArguments) -> Answered:
+async def _spawn(context: ToolContext, given: SpawnBelowArguments) -> Answered:
     parent = await context.find(given.parent)
     options = SpawnOptions(
         role=given.role,
@@ -115,7 +115,7 @@ SPAWN: Final = SessionTool(
         "Start an agent in a session below another one, with a task as its first input. The limits"
         " and permissions of the sessions above hold for it; a refusal names the limit."
     ),
-    arguments=SpawnArguments,
+    arguments=SpawnBelowArguments,
     answer=NewSession,
     run=_spawn,
     gives_work=True,

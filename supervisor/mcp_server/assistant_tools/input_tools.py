@@ -14,13 +14,13 @@ from supervisor.mcp_server.session_tool import (
     described,
 )
 
-from .session_tools import NamedSession
+from .session_tools import OneSessionArguments
 
 _SHOWN_CHARS: Final = 200
 
 
 @attrs.frozen(kw_only=True)
-class WaitingInput:
+class InputToRun:
     """An input that is accepted and not settled."""
 
     input: str = described("its id")
@@ -34,10 +34,10 @@ class InputsAnswer:
     """The inputs of a session, in the order in which they run."""
 
     session: str = described("the id of the session")
-    inputs: tuple[WaitingInput, ...] = described("with id, status, place and text")
+    inputs: tuple[InputToRun, ...] = described("with id, status, place and text")
 
 
-async def _inputs(context: ToolContext, given: NamedSession) -> Answered:
+async def _inputs(context: ToolContext, given: OneSessionArguments) -> Answered:
     return await _shown(context, await context.find(given.session))
 
 
@@ -45,7 +45,7 @@ async def _shown(context: ToolContext, target: str) -> Answered:
     assert context.target is not None
     found = await context.subtree.session(context.target).inputs()
     inputs = tuple(
-        WaitingInput(input=one.id, status=one.status, position=one.position, text=clip(one.text))
+        InputToRun(input=one.id, status=one.status, position=one.position, text=clip(one.text))
         for one in found
     )
     lines = [f"{one.position} {one.input}: {clip(one.text, _SHOWN_CHARS)}" for one in inputs]
@@ -85,7 +85,7 @@ INPUTS: Final = SessionTool(
     name="inputs",
     title="List inputs",
     description="List the inputs of a session that wait for their turn, in order.",
-    arguments=NamedSession,
+    arguments=OneSessionArguments,
     answer=InputsAnswer,
     run=_inputs,
     is_read_only=True,

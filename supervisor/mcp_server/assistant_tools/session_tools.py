@@ -16,7 +16,7 @@ from .session_row import ListedSession, listed_session, session_line
 
 
 @attrs.frozen(kw_only=True)
-class NamedSession:
+class OneSessionArguments:
     """The arguments of a tool that takes a session and nothing else."""
 
     session: str = described("id, name, key or path of a session")
@@ -33,11 +33,11 @@ async def _change(
     return answer, session_line(answer)
 
 
-async def _resume(context: ToolContext, given: NamedSession) -> Answered:
+async def _resume(context: ToolContext, given: OneSessionArguments) -> Answered:
     return await _change(context, given.session, Session.resume)
 
 
-async def _clear(context: ToolContext, given: NamedSession) -> Answered:
+async def _clear(context: ToolContext, given: OneSessionArguments) -> Answered:
     return await _change(context, given.session, Session.clear)
 
 
@@ -95,7 +95,7 @@ RESUME: Final = SessionTool(
         "Start a stopped session again, with its history; a live one stays as it is. Refused while"
         " a budget is exhausted: set_limits raises it."
     ),
-    arguments=NamedSession,
+    arguments=OneSessionArguments,
     answer=ListedSession,
     run=_resume,
     is_idempotent=True,
@@ -108,7 +108,7 @@ CLEAR: Final = SessionTool(
         "Begin an empty conversation in the same session. Its turn is interrupted, its queued"
         " inputs and its permission rules are dropped; the old records stay readable."
     ),
-    arguments=NamedSession,
+    arguments=OneSessionArguments,
     answer=ListedSession,
     run=_clear,
     is_destructive=True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from supervisor import Session, Supervisor
 from tests.support.fake_agents import AgentRun
 from tests.support.tool_calls import CallingSession
@@ -35,7 +37,8 @@ async def test_pages_have_every_message_once_the_newest_first(
         await (await session.spawn("echo", f"zebra {number}")).wait()
     whole = (await parent.call("search", text="zebra"))["messages"]
 
-    pages, after = [], {}
+    pages: list[Any] = []
+    after: dict[str, str] = {}
     while True:
         page = await parent.call("search", text="zebra", limit=2, **after)
         pages += page["messages"]
