@@ -53,7 +53,7 @@ FAMILIES: Final = (
             ),
             ("spawn", "commands.new:spawn", "Create a child of a session."),
             ("inputs", "commands.send:inputs", "List or change the queued inputs of a session."),
-            ("answer", "commands.inbox:answer", "Answer a permission request."),
+            ("answer", "commands.inbox:answer", "Answer a permission request or a question."),
             ("rules", "commands.rules:rules", "List or remove permission rules."),
             ("set", "commands.change:set_", "Change name, title, tags, limits and budgets."),
             ("stop", "commands.stop:stop", "Stop sessions."),

@@ -261,6 +261,7 @@ async def open_harness(
     tasks = trio.lowlevel.current_statistics().tasks_living
     with _observed_by(store):
         async with supervisor.open(agents=scripted.agents, settings=settings) as sup:
+            scripted.sup = sup
             yield Harness(oracle, store, scripted, sup)
     tasks += _tasks_in(outside) if outside is not None else 0
     tasks += _abandoned_threads()
