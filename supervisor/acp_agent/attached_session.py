@@ -24,10 +24,10 @@ from supervisor.sessions.inbox import PermissionRequest
 
 from .acp_options import AcpOptions
 from .client_link import ClientLink
+from .client_requests import Question, Questions
 from .notices import notice_of
 from .own_prompts import OwnPrompts, input_of
 from .permission_form import answered_card, call_for, request_card, request_of
-from .questions import Question, Questions
 from .record_updates import SessionTranslator
 from .session_jobs import SessionJobs
 from .slash_commands import available_commands

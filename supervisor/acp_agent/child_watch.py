@@ -28,8 +28,8 @@ from supervisor.sessions.inbox import PermissionRequest
 
 from .attached_session import AttachedSession
 from .client_link import ClientLink
+from .client_requests import Questions
 from .permission_form import answered_card
-from .questions import Questions
 
 logger = logging.getLogger("supervisor")
 

@@ -28,7 +28,7 @@ from .choices import (
     is_ours,
 )
 from .client_link import ClientLink
-from .questions import Questions
+from .client_requests import Questions
 from .session_listing import client_id_of, id_tag
 
 logger = logging.getLogger("supervisor")
