@@ -16,7 +16,17 @@ import math
 import os.path
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Annotated, Any, Final, NotRequired, TypeAlias, Unpack, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    NotRequired,
+    TypeAlias,
+    Unpack,
+    get_args,
+    get_origin,
+)
 
 import attrs
 
@@ -36,10 +46,12 @@ from supervisor.decode import (
     make_decoder,
 )
 from supervisor.handles import arguments
-from supervisor.handles.session import Session
-from supervisor.handles.supervisor import Supervisor
 
-from .context import OperationContext
+if TYPE_CHECKING:  # short commands import this module, and must not import the session
+    from supervisor.handles.session import Session
+    from supervisor.handles.supervisor import Supervisor
+
+    from .context import OperationContext
 
 MAX_PAGE: Final = 1_000
 

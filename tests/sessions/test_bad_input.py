@@ -304,6 +304,8 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
         lambda g, bad: g.sup.answer(g.request, bad),
         [*BAD_WORDS, "maybe", "cancelled"],
     ),
+    "answer_question request_id": (lambda g, bad: g.sup.answer_question(bad, "blue"), BAD_INPUTS),
+    "answer_question text": (lambda g, bad: g.sup.answer_question(g.request, bad), BAD_TEXTS),
     "watch_sessions sessions": (
         lambda g, bad: watch_rows(g.sup, bad),
         [5, [5], [None], ["../x"], ["s_" + "a" * 99], [f"s_{n:012}" for n in range(17)]],

@@ -23,6 +23,8 @@ ROOT = Path(supervisor.__file__).parent
 MOST_PASSED = 13
 # All modules of ours that run, the leaves included: clock, ids, checks of single values.
 MOST_RUN = 20
+# They look once at the process at the other end of a connection, which carries many prompts.
+ONCE_A_CONNECTION = {"http_server/peer", "drivers/identity", "drivers/process/containment"}
 
 
 @attrs.define
@@ -112,5 +114,5 @@ async def test_a_prompt_over_http_passes_few_modules_before_the_mailbox(tmp_path
     listed = [f"{one}{'' if one in recorder.passed else ' (leaf)'}" for one in recorder.found]
     print(f"{len(recorder.passed)} of {len(listed)} modules pass it on:", *listed, sep="\n")  # noqa: T201
     assert {"http_server/connections", "api/routes/inputs", "sessions/router"} <= recorder.passed
-    assert len(recorder.passed) <= MOST_PASSED
-    assert len(recorder.found) <= MOST_RUN
+    assert len(recorder.passed - ONCE_A_CONNECTION) <= MOST_PASSED
+    assert len(set(recorder.found) - ONCE_A_CONNECTION) <= MOST_RUN

@@ -12,9 +12,9 @@ import pytest
 
 from supervisor.core.rules import steering, turn_flow
 from supervisor.core.step import Draft
+from supervisor.drivers.acp import driver
 from supervisor.drivers.acp import steering as acp_steering
 from supervisor.drivers.acp.acp_session import AcpSession
-from supervisor.drivers.acp.driver import AcpDriver
 from supervisor.drivers.acp.steering import SteeringDelivery
 from supervisor.drivers.runtime import DriverRuntime
 from supervisor.json_rpc import rpc_outbox
@@ -92,7 +92,7 @@ def prompt_sent_twice(patch: Patch) -> None:
 
 
 def ended_process_on_record(patch: Patch) -> None:
-    patch.setattr(AcpDriver, "_forget_process", lambda _: None)
+    patch.setattr(driver, "forget_exited", lambda *_: None)
 
 
 def no_process_limit(patch: Patch) -> None:
