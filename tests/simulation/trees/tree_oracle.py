@@ -230,11 +230,15 @@ class TreeOracle(Oracle):
     def _check_restart(self, node: ExpectedNode, history: SessionHistory, record: Record) -> None:
         history.check(history.cause is None, "its agent was restarted after a stop request")
         rule = node.row.terms.restart
-        node.restarted_at.append(record.at)
-        recent = [at for at in node.restarted_at if record.at - at <= rule.within_seconds]
+        # When the agent reported its end: handled late, that is before the time of the record.
+        reported_at = record.body["recent"][-1]
+        history.check(reported_at <= record.at, "its agent restarted before it had ended")
+        node.restarted_at.append(reported_at)
+        recent = [at for at in node.restarted_at if reported_at - at <= rule.within_seconds]
         history.check(
             rule.policy != "never" and len(recent) <= rule.max_restarts,
-            f"its agent was restarted {len(recent)} times, {rule.max_restarts} are allowed",
+            f"its agent was restarted {len(recent)} times, {rule.max_restarts} are allowed within"
+            f" {rule.within_seconds} s: at {recent}",
         )
 
     def _check_stall(self, history: SessionHistory, record: Record) -> None:
