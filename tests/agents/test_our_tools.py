@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import pytest
 
+from supervisor.cli.doctor.hand_over_proof import prove_hand_over
 from supervisor.drivers.agent_tools import ToolsSetting
 from tests.support.agent_installation import Installed
 from tests.support.agent_runs import (
@@ -20,6 +22,7 @@ from tests.support.agent_runs import (
     Played,
     open_agent_run,
     open_agent_run_in_daemon,
+    open_configured_agent,
 )
 from tests.support.agent_table import AgentTable
 
@@ -86,6 +89,18 @@ async def test_a_refused_call_of_our_tools_starts_no_child(
     asks = "MCP" in installed.agent.asks_for
     assert bool(played.questions) == asks
     assert len(top.children) == len(recorded) == (0 if asks else 1)
+
+
+async def test_doctor_proves_that_an_agent_asks_for_our_tools(
+    installed: Installed, tmp_path: Path
+) -> None:
+    """Without a prompt: each asks when its session begins."""
+    name, way = installed.agent.name, installed.agent.transports[0]
+    async with open_configured_agent(installed, tmp_path) as agent:
+        made = attrs.evolve(agent, tools=way)
+        found = await prove_hand_over([made], {name: way}, seconds=60.0)
+
+    assert found[name].level == "ok", found[name]
 
 
 async def is_played_whole(run: AgentRun, played: Played) -> bool:

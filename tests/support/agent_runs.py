@@ -18,6 +18,7 @@ import trio
 
 import supervisor
 from supervisor import Decision, Session, Supervisor
+from supervisor.drivers.acp.agent import AcpAgent
 from supervisor.drivers.agent_tools import ToolsSetting
 
 from .agent_installation import Installed
@@ -160,6 +161,13 @@ async def open_agent_run_in_daemon(
         with temporary_home(text) as home:
             async with running(home, seconds=RUN_SECONDS) as daemon:
                 yield await _begin(daemon.sup, installed, around)
+
+
+@asynccontextmanager
+async def open_configured_agent(installed: Installed, folder: Path) -> AsyncIterator[AcpAgent]:
+    """Yield the agent as a run has it, with its model, without a supervisor."""
+    async with _open_surroundings(installed, folder) as around:
+        yield supervisor.acp(installed.agent.name, installed.command, env=around.environ)
 
 
 async def _begin(sup: Supervisor, installed: Installed, around: _Surroundings) -> AgentRun:
