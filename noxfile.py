@@ -16,6 +16,8 @@ nox.options.reuse_venv = "yes"
 nox.options.sessions = ["tests", "lint", "types", "docs"]
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+# Its folder has the newest published schema, too.
+ACP_SDK = "@agentclientprotocol/sdk@^2.4"
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -106,3 +108,18 @@ def soak(session: nox.Session) -> None:
     # The runner needs time to end its pieces; nox kills it half a second after Ctrl-C otherwise.
     words = ["python", "-m", "tests.soak", "--with-parent", *session.posargs]
     session.run(*words, interrupt_timeout=30, terminate_timeout=30)
+
+
+@nox.session
+def conformance_acp(session: nox.Session) -> None:
+    """Judge `understudy acp` by the client of the TypeScript SDK and by the newest schema.
+
+    It needs node and npm, and is skipped without them.
+    """
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        session.skip("node and npm are not installed")
+    install(session, "test")
+    folder = session.create_tmp()
+    session.run("npm", "install", "--prefix", folder, "--no-audit", ACP_SDK, external=True)
+    environ = {"UNDERSTUDY_ACP_SDK": folder}
+    session.run("pytest", "tests/acp_agent", *session.posargs, env=environ)

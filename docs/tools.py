@@ -14,7 +14,7 @@ import attrs
 
 from supervisor.decode.json_schema import json_name, schema_of_object
 from supervisor.mcp_server.session_tool import SessionTool
-from supervisor.mcp_server.tool_list import TOOLS
+from supervisor.mcp_server.tool_list import ASSISTANT_TOOLS, TOOLS
 
 PAGE = Path(__file__).parent / "reference" / "tools.md"
 # The sections before those of the tools.
@@ -26,7 +26,10 @@ def page(text: str) -> str:
     head, *sections = text.split("\n## ")
     own, tools = sections[:_OWN_SECTIONS], sections[_OWN_SECTIONS:]
     notes = {section.partition("\n")[0]: list(_notes(section)) for section in tools}
-    made = [_section(tool, notes.get(tool.name, [])) for tool in TOOLS]
+    named = {tool.name: tool for tool in TOOLS}
+    others = [tool for tool in ASSISTANT_TOOLS if tool not in TOOLS]
+    named |= {f"{tool.name} (assistant)": tool for tool in others}
+    made = [_section(name, tool, notes.get(name, [])) for name, tool in named.items()]
     return "\n## ".join([head, *own, *made])
 
 
@@ -38,9 +41,9 @@ def _notes(section: str) -> Iterator[str]:
         yield paragraph
 
 
-def _section(tool: SessionTool, notes: list[str]) -> str:
+def _section(name: str, tool: SessionTool, notes: list[str]) -> str:
     arguments = list(_rows(tool.arguments))
-    parts = [tool.name, tool.description, *notes]
+    parts = [name, tool.description, *notes]
     if arguments:
         parts.append("\n".join(["| argument | meaning |", "|---|---|", *arguments]))
     parts.append("\n".join(["| answer | meaning |", "|---|---|", *_rows(tool.answer)]))

@@ -125,6 +125,7 @@ EXAMPLES: Final = {
         "understudy serve --detach",
         "understudy serve --tcp 8765 --json",
     ),
+    "acp": ("understudy acp --agent claude", "understudy acp --on-close detach"),
     "status": ("understudy status", "understudy status --host build"),
     "logs": ("understudy logs", "understudy logs -n 20 -f"),
     "down": ("understudy down", "understudy down --now"),

@@ -24,7 +24,7 @@ from supervisor.core.limits import Ladder, Limits, OnStall, Restart
 from supervisor.core.match import IdKind, Match
 from supervisor.core.permissions import Permissions
 from supervisor.core.session_values import Decision, Phase
-from supervisor.core.validation import check_choice, check_key, check_text
+from supervisor.core.validation import check_choice, check_key, check_prompt, check_text
 from supervisor.handles.arguments import (
     absolute_workspace,
     check_list_filters,
@@ -287,7 +287,7 @@ class RemoteSupervisor:
     # Permissions --------------------------------------------------------------------------
 
     async def permissions(self) -> tuple[PermissionRequest, ...]:
-        """Return the pending permission requests of all sessions, oldest first."""
+        """Return the pending permission requests and questions of all sessions, oldest first."""
         from supervisor.sessions.inbox import PermissionRequest  # noqa: PLC0415 - rarely needed
 
         return (
@@ -300,12 +300,7 @@ class RemoteSupervisor:
         Raise `PermissionNotFound` if the request is unknown, `PermissionConflict` if it was
         answered already, and `InvalidDecision` if the request does not offer the decision.
         """
-        check_text("request_id", request_id)
-        if not is_id(request_id):
-            raise PermissionNotFound(
-                f"no pending request {short_repr(request_id)}",
-                hint="list the pending requests; an interrupted turn cancels its requests",
-            )
+        _check_request_id(request_id)
         # Whether a word is offered is checked by the daemon, against the request.
         if not isinstance(decision, str) or not decision.isascii():
             raise InvalidDecision(
@@ -314,6 +309,17 @@ class RemoteSupervisor:
             )
         await self._transport.request_bytes(
             "POST", f"v1/permissions/{request_id}", {"decision": decision}
+        )
+
+    async def answer_question(self, request_id: str, text: str) -> None:
+        """Answer a question of an agent with a text, one of its choices or any other.
+
+        Raise `PermissionNotFound` if the request is unknown, `PermissionConflict` if it was
+        answered already, and `InvalidDecision` if it is not a question.
+        """
+        _check_request_id(request_id)
+        await self._transport.request_bytes(
+            "POST", f"v1/questions/{request_id}", {"text": check_prompt(text)}
         )
 
     # All sessions -------------------------------------------------------------------------
@@ -377,6 +383,15 @@ def _key_arguments(key: SessionKey | str, agent: str | None, options: Options) -
 
     check_options("a session", options)
     return session_arguments({"key": check_key(key), "agent": agent, **options})
+
+
+def _check_request_id(request_id: str) -> None:
+    check_text("request_id", request_id)
+    if not is_id(request_id):
+        raise PermissionNotFound(
+            f"no pending request {short_repr(request_id)}",
+            hint="list the pending requests; an interrupted turn cancels its requests",
+        )
 
 
 def _absolute_path(path: str | os.PathLike[str]) -> str:

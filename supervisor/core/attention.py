@@ -57,8 +57,8 @@ def _urgency(item: Attention) -> tuple[int, int]:
 def _open_items(session: SessionState) -> Iterator[Attention]:
     turn = session.turn
     for request in () if turn is None else turn.requests:
-        detail = f"{request.tool}: {request.question}"[:MAX_DETAIL_CHARS]
-        yield Attention("permission", detail, request.asked_at, request.seq or 0)
+        detail = request.title[:MAX_DETAIL_CHARS]
+        yield Attention(request.kind, detail, request.asked_at, request.seq or 0)
     if session.waits_for_auth:
         assert session.remembered is not None
         yield _item_since(session, "login") or Attention(

@@ -99,6 +99,12 @@ class SetOptions(FrozenStruct):
     options: Mapping[str, OptionValue]
 
 
+class CloseQuestion(FrozenStruct):
+    """A question waits no longer; its agent finds the answer in the records."""
+
+    request: RequestId
+
+
 class MarkYoungest(FrozenStruct):
     """Make the child the youngest of its siblings, because its start was recorded last.
 
@@ -152,6 +158,7 @@ Effect: TypeAlias = (
     | WithdrawSteering
     | AnswerRequest
     | SetOptions
+    | CloseQuestion
     | MarkYoungest
     | StopDependents
     | SetTimer

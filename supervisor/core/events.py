@@ -215,6 +215,21 @@ class RequestAnswered(RequestEvent, kw_only=True):
     by: Literal["person", "parent"] = "person"
 
 
+class QuestionAsked(RequestEvent, kw_only=True):
+    """The agent asks people a question in its turn, with answers to choose from, or none."""
+
+    turn: TurnId
+    question_id: RequestId
+    question: str
+    choices: tuple[str, ...] = ()
+
+
+class QuestionAnswered(RequestEvent, kw_only=True):
+    request: RequestId
+    text: str
+    by: Literal["person", "parent"] = "person"
+
+
 class RuleRemoved(RequestEvent, kw_only=True):
     rule: RequestId
 
@@ -272,6 +287,8 @@ Event: TypeAlias = (
     | RecordsSeen
     | ToolCalled
     | RequestAnswered
+    | QuestionAsked
+    | QuestionAnswered
     | RuleRemoved
     | ChildAdmitted
     | ChildDeleted

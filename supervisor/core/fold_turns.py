@@ -94,6 +94,8 @@ def permission_asked(session: SessionState, body: Body, fact: Fact) -> Changes:
         input=body["input"],
         expires_at=body.get("expires_at"),
         seq=fact.seq if session.keeps_attention else None,
+        kind=body.get("kind", "permission"),
+        choices=tuple(body.get("choices", ())),
     )
     return {
         "turn": changed_turn(session, lambda turn: turn.changed(requests=(*turn.requests, request)))
@@ -107,7 +109,7 @@ def permission_answered(session: SessionState, body: Body, fact: Fact) -> Change
     changes: Changes = {"turn": None if turn is None else turn.changed(requests=left)}
     if body["by"] == "timeout":
         answered = (asked for asked in requests if asked.id == body["request_id"])
-        detail = next((f"{asked.tool}: {asked.question}" for asked in answered), None)
+        detail = next((asked.title for asked in answered), None)
         changes |= with_item(session, "permission_timeout", detail, fact)
     elif body["by"] == "person" and session.attention:
         changes["attention"] = without(session.attention, "permission_timeout")

@@ -272,9 +272,11 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         input=OBJECT_OR_NONE,
         options=LIST,
         asks=TEXT,
-        optional={"expires_at": NUMBER_OR_NONE},
+        optional={"expires_at": NUMBER_OR_NONE, "kind": TEXT, "choices": LIST},
     ),
-    "permission_answered": _fields(request_id=TEXT, decision=TEXT, by=TEXT),
+    "permission_answered": _fields(
+        request_id=TEXT, decision=TEXT, by=TEXT, optional={"text": TEXT}
+    ),
     "rule_changed": _fields(rule_id=TEXT, tool=TEXT, decision=TEXT_OR_NONE),
     "seen": _fields(seq=INTEGER),
     "mcp_call": _fields(

@@ -20,6 +20,8 @@ WhenBusy: TypeAlias = Literal["queue", "steer", "interrupt", "reject"]
 Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "timed_out", "lost"]
 InputOutcome: TypeAlias = Literal["delivered", "steered", "cancelled", "expired", "failed"]
 Decision: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+# What a request of an agent asks for: a decision on a tool, or a text.
+RequestKind: TypeAlias = Literal["permission", "question"]
 Steering: TypeAlias = Literal["native", "boundary", "none"]
 LadderStep: TypeAlias = Literal["ask", "close", "terminate", "kill"]
 CallInterrupt: TypeAlias = Literal["asked", "unreachable"]

@@ -40,6 +40,7 @@ from .session_values import (
     Outcome,
     PermissionRule,
     Phase,
+    RequestKind,
     SessionKind,
     Silence,
     Source,
@@ -177,7 +178,7 @@ class OpenCall:
 
 @attrs.frozen
 class OpenRequest:
-    """A permission request that waits for a decision."""
+    """A permission request that waits for a decision, or a question that waits for a text."""
 
     id: RequestId
     tool: str
@@ -189,6 +190,14 @@ class OpenRequest:
     expires_at: float | None = None
     # The number of its record; None in rows of early versions, see `keeps_attention`.
     seq: int | None = None
+    kind: RequestKind = "permission"
+    # Of a question: answers to choose from; any other text is an answer too.
+    choices: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Return what it asks, on behalf of which tool."""
+        return self.question if self.kind == "question" else f"{self.tool}: {self.question}"
 
 
 @known_to_attrs

@@ -19,7 +19,7 @@ from .events import Event, RequestEvent
 from .facts import Fact
 from .fold import FOLDS
 from .frozen_struct import FrozenStruct
-from .ids import CallId, TurnId
+from .ids import CallId, RequestId, TurnId
 from .receipts import InterruptReport, Receipt
 from .records import DecidedKind
 from .state import SessionState
@@ -33,7 +33,10 @@ class InterruptPending(FrozenStruct):
     call: CallId | None = None
 
 
-ReplyValue: TypeAlias = Receipt | InterruptReport | InterruptPending | TreeInterrupt | None
+# The id is that of a question.
+ReplyValue: TypeAlias = (
+    Receipt | InterruptReport | InterruptPending | TreeInterrupt | RequestId | None
+)
 
 
 class Accepted(FrozenStruct):

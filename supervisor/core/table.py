@@ -25,6 +25,7 @@ from .rules import (
     interrupts,
     mcp_calls,
     permission_requests,
+    questions,
     refusals,
     restarts,
     steering,
@@ -167,6 +168,10 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows(_all_except(RUNNING), ev.RequestAnswered, permission_requests.refuse_answer),
     _row(RUNNING, agent_events.RequestTimedOut, permission_requests.time_out_request),
     *_rows(_all_except(RUNNING), agent_events.RequestTimedOut, ignore),
+    _row(RUNNING, ev.QuestionAsked, questions.ask_question),
+    *_rows(_all_except(RUNNING), ev.QuestionAsked, questions.refuse_question),
+    _row(RUNNING, ev.QuestionAnswered, questions.answer_question),
+    *_rows(_all_except(RUNNING), ev.QuestionAnswered, permission_requests.refuse_answer),
     *_rows(Phase, ev.RuleRemoved, permission_requests.remove_rule),
     # Children, and changes in the tree
     *_rows(

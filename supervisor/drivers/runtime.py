@@ -11,13 +11,13 @@ from trio_util import AsyncValue
 
 from supervisor.core.ids import TurnId
 from supervisor.core.state import Capabilities
+from supervisor.json_rpc.line_budget import LineBudget
+from supervisor.json_rpc.lines import MAX_LINE_BYTES
+from supervisor.json_rpc.request_budget import RequestBudget
 
 from .agent_nurseries import AgentNurseries
 from .agent_tools import AgentTools
-from .process.line_budget import LineBudget
-from .process.pipes import MAX_LINE_BYTES
 from .process.processes import Processes
-from .process.request_budget import RequestBudget
 
 Args = TypeVarTuple("Args")
 

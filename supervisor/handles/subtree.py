@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, aclosing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager, suppress
 from typing import Final, TypeAlias
 
 import attrs
@@ -75,6 +75,10 @@ class Subtree:
         self._parts = parts
         self._services = parts.services
         self.id = session_id
+
+    def around(self, session_id: SessionId) -> Subtree:  # noqa: ARG002 - see `EverySession`
+        """Return what a call reaches that has named this session: the same."""
+        return self
 
     # Finding ------------------------------------------------------------------------------
 
@@ -194,12 +198,15 @@ class Subtree:
 
     # Waiting ------------------------------------------------------------------------------
 
-    @contextmanager
-    def awaiting(self, session_ids: Sequence[SessionId]) -> Iterator[None]:
+    def awaiting(self, session_ids: Sequence[SessionId]) -> AbstractContextManager[None]:
         """Return a context in which the session counts as waiting for these, for `why` and stalls.
 
         `why` follows the last one.
         """
+        return self._awaiting(session_ids)
+
+    @contextmanager
+    def _awaiting(self, session_ids: Sequence[SessionId]) -> Iterator[None]:
         with ExitStack() as stack:
             for one in session_ids:
                 stack.enter_context(self._parts.registry.awaiting(self.id, one))

@@ -26,7 +26,14 @@ from supervisor.core.limits import Ladder, Limits, OnStall, Restart
 from supervisor.core.log_content import Content
 from supervisor.core.permissions import Permissions
 from supervisor.core.state import Decision
-from supervisor.core.validation import check_bool, check_choice, check_key, check_name, check_text
+from supervisor.core.validation import (
+    check_bool,
+    check_choice,
+    check_key,
+    check_name,
+    check_prompt,
+    check_text,
+)
 from supervisor.drivers.port import AgentKind
 from supervisor.sessions.hooks import Hooks
 from supervisor.sessions.inbox import PermissionRequest
@@ -264,7 +271,7 @@ class Supervisor(SessionQueries):
     # Permissions --------------------------------------------------------------------------
 
     async def permissions(self) -> tuple[PermissionRequest, ...]:
-        """Return the pending permission requests of all sessions, oldest first."""
+        """Return the pending permission requests and questions of all sessions, oldest first."""
         self._services.refuse_if_closed()
         await trio.lowlevel.checkpoint()
         return self._services.inbox.pending()
@@ -278,16 +285,39 @@ class Supervisor(SessionQueries):
         check_text("request_id", request_id)
         self._services.refuse_if_closed()
         request = self._services.inbox.find(request_id)
+        if request.asks == "question":
+            raise InvalidDecision(
+                f"request {request.id} is a question", hint="answer it with a text"
+            )
         if decision not in request.options:
             raise InvalidDecision(
                 f"request {request.id} does not offer {short_repr(decision)}",
                 hint=f"choose one of {', '.join(request.options)}",
             )
         event = ev.RequestAnswered(request=request.id, decision=decision, **self._services.stamp())
+        await self._answer(request, event)
+
+    async def answer_question(self, request_id: str, text: str) -> None:
+        """Answer a question of an agent with a text, one of its choices or any other.
+
+        Raise `PermissionNotFound` if no such request waits, `PermissionConflict` if it was
+        answered already, and `InvalidDecision` if it is not a question.
+        """
+        check_text("request_id", request_id)
+        self._services.refuse_if_closed()
+        request = self._services.inbox.find(request_id)
+        event = ev.QuestionAnswered(
+            request=request.id, text=check_prompt(text), **self._services.stamp()
+        )
+        await self._answer(request, event)
+
+    async def _answer(
+        self, request: PermissionRequest, event: ev.RequestAnswered | ev.QuestionAnswered
+    ) -> None:
         try:
             await self._parts.router.ask(request.session_id, event, urgent=True)
         except PermissionNotFound:
-            self._services.inbox.find(request_id)  # raises PermissionConflict if answered since
+            self._services.inbox.find(request.id)  # raises PermissionConflict if answered since
             raise
 
     # The supervisor as a whole --------------------------------------------------------------

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from supervisor.config import Settings
 from supervisor.core import events as ev
 from supervisor.core.errors import SupervisorError
 from supervisor.core.ids import SessionId
+from supervisor.store.port import Hit
 
+from .every_session import EverySession
 from .parts import Parts
+from .questions import SessionQuestions
+from .session_inbox import SessionInbox
 from .subtree import Subtree
+from .tool_search import search_sessions
 
 
 class ToolAccess:
@@ -20,6 +27,41 @@ class ToolAccess:
     def subtree(self, session_id: SessionId) -> Subtree:
         """Return the part of a tree that the agent of this session may reach."""
         return Subtree(self._parts, session_id)
+
+    def every_session(self) -> EverySession:
+        """Return all sessions, for the assistant of a person."""
+        return EverySession(self._parts)
+
+    async def search(
+        self,
+        words: str,
+        session_ids: Sequence[SessionId] | None,
+        *,
+        before: int | None,
+        limit: int,
+    ) -> list[Hit]:
+        """Return messages with all words, the newest first; in these sessions, or with None in all.
+
+        `before` is the position of the last hit of the page before.
+        """
+        store = self._parts.services.store
+        if session_ids is None:
+            return await store.search(words, before=before, limit=limit)
+        return await search_sessions(store, words, session_ids, before=before, limit=limit)
+
+    def questions(self, session_id: SessionId) -> SessionQuestions:
+        """Return the questions that the agent of this session asks people."""
+        return SessionQuestions(self._parts, session_id)
+
+    def inbox(self, session_id: SessionId) -> SessionInbox:
+        """Return the requests that the agent of this session may answer for its descendants."""
+        return SessionInbox(self._parts, session_id)
+
+    def may_answer(self, session_id: SessionId) -> bool:
+        """Return True if the session is live and was given the right to answer for its children."""
+        slot = self._parts.registry.find_slot(session_id)
+        state = None if slot is None else slot.session
+        return state is not None and state.terms.answers_for_children
 
     @property
     def settings(self) -> Settings:

@@ -24,8 +24,11 @@ from supervisor.decode.json_schema import (
 )
 from supervisor.handles.subtree import Subtree
 from supervisor.handles.supervisor import Supervisor
+from supervisor.store.port import Hit
 
 from .caller import Caller
+from .inboxes import CallersInbox, PeoplesInbox
+from .open_questions import UnreadQuestions
 from .tool import ToolDescription
 
 MAX_TEXT_CHARS: Final = 4_000
@@ -73,22 +76,45 @@ class ToolContext:
     subtree: Subtree
     caller: Caller
     settings: Settings
+    # Questions that calls of `ask` have put and not read the end of.
+    unread_questions: UnreadQuestions
     # The session that the call named, once it is found: for the record of the call.
     target: SessionId | None = None
 
+    @property
+    def inbox(self) -> CallersInbox:
+        """The requests that the caller may answer."""
+        if self.caller.session_id is None:
+            return PeoplesInbox(self.sup)
+        return self.sup.tool_access().inbox(self.caller.session_id)
+
+    async def search(
+        self, words: str, session: SessionId | None, *, before: int | None, limit: int
+    ) -> list[Hit]:
+        """Return messages with all words: of a session that was found, or of all within reach."""
+        access, ids = self.sup.tool_access(), None if session is None else [session]
+        if ids is None and self.caller.session_id is not None:
+            ids = [self.subtree.id, *(row.id for row in await self.subtree.descendants())]
+        return await access.search(words, ids, before=before, limit=limit)
+
     async def find(self, text: str) -> SessionId:
-        """Return the session that a text names, in the subtree of the caller."""
+        """Return the session that a text names, within the reach of the caller."""
         self.target = await self.subtree.find(text)
+        self.subtree = self.subtree.around(self.target)
         return self.target
 
     async def find_or_own(self, text: str | None) -> SessionId:
         """Return the session that a text names; without a text, that of the caller."""
-        return self.subtree.id if text is None else await self.find(text)
+        if text is not None:
+            return await self.find(text)
+        if self.caller.session_id is None:
+            raise ConfigError("the call names no session", hint="name one: list has them")
+        return self.caller.session_id
 
     async def find_below(self, text: str) -> SessionId:
         """Return the descendant that a text names; raise PermissionDenied for the caller itself."""
         found = await self.find(text)
-        if found == self.subtree.id:
+        if found == self.caller.session_id:
             raise PermissionDenied(
                 "that is your own session", hint="name a session below yours; tree lists them"
             )
@@ -135,6 +161,8 @@ class SessionTool:
     answer: type
     run: Callable[[ToolContext, Any], Awaitable[Answered]]
     is_read_only: bool = False
+    # Whether the caller needs the right to answer for its children.
+    needs_answering: bool = False
     is_destructive: bool = False
     is_idempotent: bool = False
     # Whether what follows from a call may reach beyond the supervisor: an agent works.

@@ -17,6 +17,7 @@ import trio
 
 from supervisor.config import Settings
 from supervisor.core.errors import SessionNotFound, SupervisorError
+from supervisor.core.ids import SessionId
 from supervisor.decode import DecodeError
 from supervisor.handles.supervisor import Supervisor
 from supervisor.http_server.problems import problem_of_invalid_fields
@@ -29,9 +30,10 @@ from .error_answer import (
     internal_error_answer,
     invalid_arguments_answer,
 )
+from .open_questions import UnreadQuestions
 from .session_tool import SessionTool, ToolContext, decode_arguments, plain_answer
 from .tool import ToolAnswer, ToolDescription
-from .tool_list import TOOLS
+from .tool_list import ASSISTANT_TOOLS, TOOLS
 
 logger = logging.getLogger("supervisor")
 
@@ -52,16 +54,37 @@ _LOOKING: Final = """\
 These tools show the sessions below yours; with this credential they change nothing.
 A session is named by its id, or by its name or role where only one of yours has it."""
 
+_ASSISTING: Final = """\
+These tools show and lead the agent sessions of a person: all of them.
+A session is named by its id, its name, its key or a path `root/child`. `list` has the sessions.
+`create` starts one, with a first text if you give one; `send` gives it more work; then call `wait`
+with its id, and pass the `cursor` as `after` to the next `wait`.
+Where a tool says "below yours", every session is meant.
+`inbox` has what agents ask; `answer` decides it in the name of the person: ask them if in doubt.
+`read` has results and transcripts, `search` finds messages, `why` says what a session waits for.
+Nothing here deletes a session or widens its permissions.
+If you do not know whether a call went through, repeat it with the same `idempotency_key`."""
+
 
 class SessionTools:
     """The tools that agents call over MCP; implements `Toolbox`."""
 
-    def __init__(self, sup: Supervisor, tools: Sequence[SessionTool] = TOOLS) -> None:
+    def __init__(
+        self,
+        sup: Supervisor,
+        tools: Sequence[SessionTool] = TOOLS,
+        assistant_tools: Sequence[SessionTool] = ASSISTANT_TOOLS,
+    ) -> None:
         self._sup = sup
         self._access = sup.tool_access()
-        self._tools = {tool.name: tool for tool in tools}
+        # By whether the caller is a person's assistant, and by name.
+        self._tools = {
+            False: {tool.name: tool for tool in tools},
+            True: {tool.name: tool for tool in assistant_tools},
+        }
+        self._unread_questions = UnreadQuestions()
         # The settings, and the tools as described under them.
-        self._described: tuple[Settings, Mapping[str, ToolDescription]] | None = None
+        self._described: tuple[Settings, Mapping[int, ToolDescription]] | None = None
         self._rate = CallRate()
         # Calls under way, by caller and tool, of tools that bound them.
         self._under_way: Counter[tuple[str, str]] = Counter()
@@ -70,53 +93,86 @@ class SessionTools:
         """Return the tools that the caller may use, always in the same order."""
         settings = self._access.settings
         if self._described is None or self._described[0] is not settings:
-            described = {name: tool.describe(settings) for name, tool in self._tools.items()}
-            self._described = settings, described
+            tools = [tool for of_scope in self._tools.values() for tool in of_scope.values()]
+            self._described = settings, {id(tool): tool.describe(settings) for tool in tools}
         _, descriptions = self._described
-        tools = self._tools.items()
-        return tuple(descriptions[name] for name, tool in tools if _may_use(caller, tool))
+        offered = self._tools[caller.scope == "all"].values()
+        return tuple(descriptions[id(tool)] for tool in offered if self._may_use(caller, tool))
+
+    def _may_use(self, caller: Caller, tool: SessionTool) -> bool:
+        """Return True if the caller may use a tool of its scope."""
+        if caller.scope == "all":
+            return caller.session_id is None
+        if not tool.is_read_only and caller.scope != "self":
+            return False
+        if tool.needs_answering:
+            return caller.session_id is not None and self._access.may_answer(caller.session_id)
+        return True
 
     def instructions_for(self, caller: Caller) -> str:
         """Return the instructions for the model, at most a dozen lines."""
+        if caller.scope == "all":
+            return _ASSISTING
         return _LOOKING if caller.scope == "self,look" else _INSTRUCTIONS
 
     async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> ToolAnswer:
         """Call a tool; raise KeyError for a name that `tools_for` does not list."""
-        tool = self._tools[name]
-        if not _may_use(caller, tool) or caller.session_id is None:
+        tool = self._tools[caller.scope == "all"][name]
+        if not self._may_use(caller, tool) or (caller.session_id is None) != (
+            caller.scope == "all"
+        ):
             raise KeyError(name)
-        seconds = self._rate.take(caller.session_id)
+        # A credential is no id of a session, so the two never meet.
+        key = caller.session_id or SessionId(f"credential {caller.name}")
+        seconds = self._rate.take(key)
         if seconds is not None:
             await trio.lowlevel.checkpoint()
             return error_answer(_too_fast(seconds), shown_ids=None)
-        subtree = self._access.subtree(caller.session_id)
-        context = ToolContext(self._sup, subtree, caller, self._access.settings)
+        context = self._context_of(caller)
         began, outcome = trio.current_time(), "cancelled"
         try:
-            answer = await self._answer(tool, arguments, context)
+            answer = await self._answer(tool, arguments, context, key)
             outcome = str(answer.structured["code"]) if answer.is_error else "ok"
         finally:
             event = self._access.make_call_event(
-                caller=caller.session_id,
+                caller=caller.session_id or caller.name,
                 tool=name,
                 outcome=outcome,
                 target=context.target,
                 seconds=trio.current_time() - began,
-                refused=self._rate.take_refused(caller.session_id),
+                refused=self._rate.take_refused(key),
             )
-            self._access.mark_progress(caller.session_id)
-            if outcome == "cancelled":
-                self._access.record_call_later(caller.session_id, event)
-        await self._access.record_call(caller.session_id, event)
+            recorded_in = _recording_session(caller, tool, context)
+            if caller.session_id is not None:
+                self._access.mark_progress(caller.session_id)
+            if recorded_in is None:
+                logger.info("tool called: %s by %s, %s", name, caller.name, outcome)
+            elif outcome == "cancelled":
+                self._access.record_call_later(recorded_in, event)
+        if recorded_in is not None:
+            await self._access.record_call(recorded_in, event)
         return answer
 
+    def _context_of(self, caller: Caller) -> ToolContext:
+        subtree = (
+            self._access.every_session()
+            if caller.session_id is None
+            else self._access.subtree(caller.session_id)
+        )
+        settings = self._access.settings
+        return ToolContext(self._sup, subtree, caller, settings, self._unread_questions)
+
     async def _answer(
-        self, tool: SessionTool, arguments: Mapping[str, Any], context: ToolContext
+        self,
+        tool: SessionTool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        key: SessionId,
     ) -> ToolAnswer:
         """Carry the call out; return its answer, or the refusal."""
         try:
             given: Any = decode_arguments(tool.arguments, arguments)
-            answer, text = await self._run_bounded(tool, given, context)
+            answer, text = await self._run_bounded(tool, given, context, key)
         except DecodeError as fault:
             await trio.lowlevel.checkpoint()
             return invalid_arguments_answer(problem_of_invalid_fields(fault))
@@ -136,10 +192,11 @@ class SessionTools:
         tool: SessionTool,
         given: Any,  # noqa: ANN401 - the arguments of the tool
         context: ToolContext,
+        caller: SessionId,
     ) -> tuple[Any, str]:
         if tool.max_concurrent is None:
             return await tool.run(context, given)
-        key = (context.subtree.id, tool.name)
+        key = (caller, tool.name)
         if self._under_way[key] >= tool.max_concurrent:
             raise _too_many(tool)
         self._under_way[key] += 1
@@ -150,8 +207,10 @@ class SessionTools:
             if not self._under_way[key]:
                 del self._under_way[key]
 
-    async def _shown_ids(self, context: ToolContext) -> set[str]:
-        """Return the ids that a refusal may show: all others are masked."""
+    async def _shown_ids(self, context: ToolContext) -> set[str] | None:
+        """Return the ids that a refusal may show: all others are masked. None: all are shown."""
+        if context.caller.session_id is None:
+            return None
         subtree = context.subtree
         try:
             return {subtree.id, *(row.id for row in await subtree.descendants())}
@@ -159,11 +218,15 @@ class SessionTools:
             return {subtree.id}
 
 
-def _may_use(caller: Caller, tool: SessionTool) -> bool:
-    """Return True if the tool is in the scope of the caller."""
-    if caller.scope == "all":
-        return False
-    return tool.is_read_only or caller.scope == "self"
+def _recording_session(caller: Caller, tool: SessionTool, context: ToolContext) -> SessionId | None:
+    """Return the session in which a call is on record; None for one that is only in the log.
+
+    What an assistant changes is on record where it changes it; what it reads is in the log, so that
+    looking at a session does not change it.
+    """
+    if caller.session_id is not None:
+        return caller.session_id
+    return None if tool.is_read_only else context.target
 
 
 def _too_fast(seconds: float) -> CallRefused:

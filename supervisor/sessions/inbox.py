@@ -1,16 +1,16 @@
-"""Inbox: the pending permission requests of all sessions, the oldest first."""
+"""Inbox: the pending permission requests and questions of all sessions, the oldest first."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from supervisor.core.errors import PermissionConflict, PermissionNotFound, short_repr
 from supervisor.core.ids import RequestId, SessionId, TurnId
-from supervisor.core.session_values import Decision
+from supervisor.core.session_values import Decision, RequestKind
 
 if TYPE_CHECKING:
     from supervisor.core.facts import AnyRecord
@@ -24,7 +24,7 @@ REQUEST_KINDS: Final = frozenset({"permission_asked", "permission_answered"})
 
 @attrs.frozen
 class PermissionRequest:
-    """A permission request of an agent that waits for a decision."""
+    """A permission request of an agent that waits for a decision, or a question for a text."""
 
     id: RequestId
     session_id: SessionId
@@ -35,7 +35,23 @@ class PermissionRequest:
     options: tuple[Decision, ...]
     asked_at: float
     expires_at: float | None = None  # then it is rejected once; None: it waits for an answer
-    asks: Literal["permission", "question"] = "permission"
+    asks: RequestKind = "permission"
+    # Of a question, which has no options: answers to choose from; any other text answers it too.
+    choices: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Return what it asks, on behalf of which tool."""
+        return self.question if self.asks == "question" else f"{self.tool}: {self.question}"
+
+
+@attrs.frozen
+class AnsweredRequest:
+    """A request that was answered or cancelled, by the record with number `seq`."""
+
+    session_id: SessionId
+    seq: int
+    decision: str
 
 
 class Inbox:
@@ -47,7 +63,7 @@ class Inbox:
     def __init__(self, wall_time_of: Callable[[float | None], float | None]) -> None:
         self._wall_time_of = wall_time_of
         self._pending: dict[RequestId, PermissionRequest] = {}
-        self._answered: OrderedDict[RequestId, str] = OrderedDict()
+        self._answered: OrderedDict[RequestId, AnsweredRequest] = OrderedDict()
 
     def apply(self, record: AnyRecord) -> None:
         """Add or remove a request by a permission_asked or permission_answered record."""
@@ -65,10 +81,14 @@ class Inbox:
                 options=tuple(body["options"]),
                 asked_at=record.at,
                 expires_at=body.get("expires_at"),
+                asks=body.get("kind", "permission"),
+                choices=tuple(body.get("choices", ())),
             )
             return
         self._pending.pop(request_id, None)
-        self._answered[request_id] = body["decision"]
+        self._answered[request_id] = AnsweredRequest(
+            record.session_id, record.seq, body["decision"]
+        )
         if len(self._answered) > MAX_ANSWERED:
             self._answered.popitem(last=False)
 
@@ -93,7 +113,16 @@ class Inbox:
 
     def decision_of(self, request_id: RequestId) -> str | None:
         """Return the decision on a request that was answered a while ago, or None."""
+        answered = self._answered.get(request_id)
+        return None if answered is None else answered.decision
+
+    def find_answered(self, request_id: RequestId) -> AnsweredRequest | None:
+        """Return a request that was answered or cancelled a while ago, or None."""
         return self._answered.get(request_id)
+
+    def is_pending(self, request_id: RequestId) -> bool:
+        """Return True if the request waits."""
+        return request_id in self._pending
 
     def find(self, request_id: str) -> PermissionRequest:
         """Return the pending request with that id.
@@ -103,7 +132,7 @@ class Inbox:
         waiting = self._pending.get(RequestId(request_id))
         if waiting is not None:
             return waiting
-        decision = self._answered.get(RequestId(request_id))
+        decision = self.decision_of(RequestId(request_id))
         if decision is not None:
             raise PermissionConflict(
                 f"request {request_id} is already answered: {decision}",

@@ -72,8 +72,8 @@ class Performer:
                 runner.call_driver(lambda driver: driver.cancel_call(turn, call))
             case do.EndBackground():
                 runner.call_driver(_end_background)
-            case do.AnswerRequest():
-                self._answer_request(effect)
+            case do.AnswerRequest() | do.CloseQuestion():
+                self._close_request(effect)
             case do.SetOptions(options):
                 runner.call_driver(partial(_set_options, options))
             case do.MarkYoungest(child):
@@ -97,10 +97,12 @@ class Performer:
             case do.ClearCallTimer(call):
                 self._timers.clear(call_timer(call))
 
-    def _answer_request(self, effect: do.AnswerRequest) -> None:
+    def _close_request(self, effect: do.AnswerRequest | do.CloseQuestion) -> None:
         self._slot.mark_progress()
         self._timers.clear(effect.request)
-        self._runner.call_driver(lambda driver: driver.answer(effect.request, effect.decision))
+        if isinstance(effect, do.AnswerRequest):
+            request, decision = effect.request, effect.decision
+            self._runner.call_driver(lambda driver: driver.answer(request, decision))
 
 
 def _set_options(options: Mapping[str, OptionValue], driver: Driver) -> object:

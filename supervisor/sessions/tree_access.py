@@ -7,13 +7,13 @@ from typing import TypeAlias
 
 from supervisor.core import events as ev
 from supervisor.core.creation import SpawnOptions
-from supervisor.core.errors import BudgetSpent, InvalidDecision, PermissionDenied, short_repr
+from supervisor.core.errors import BudgetSpent, PermissionDenied, short_repr
 from supervisor.core.ids import SessionId, TurnId
-from supervisor.core.permissions import may_allow
 from supervisor.core.state import Decision, SessionState, Usage
 from supervisor.drivers.port import ChildHandle, ChildRequest, TurnHandle
 
 from .admission import Admission
+from .child_requests import ChildRequests
 from .router import SessionRouter
 from .services import Services
 from .workspaces import Workspaces
@@ -42,6 +42,7 @@ class TreeAccess:
         self._services = services
         self._admission = admission
         self._router = router
+        self._requests = ChildRequests(services, admission, router)
         self._child = child
         self._spawn = spawn
         self.workspaces = workspaces
@@ -83,45 +84,18 @@ class TreeAccess:
         budgets.record_usage(session_id, turn, usage)
 
     def requests(self, session: SessionState) -> list[ChildRequest]:
-        """Return the pending requests of descendants that the session may answer."""
-        if not session.terms.answers_for_children:
-            return []
+        """Return the pending permission requests of descendants that the session may answer."""
         return [
             ChildRequest(asked.id, asked.session_id, asked.tool, asked.question, asked.options)
-            for asked in self._services.inbox.pending()
-            if self._admission.is_descendant(asked.session_id, session.id)
+            for asked in self._requests.pending(session)
+            if asked.asks == "permission"
         ]
 
     async def answer_request(
         self, session: SessionState, request_id: str, decision: Decision
     ) -> None:
-        """Answer a descendant's request, if the session itself has the permission.
-
-        Raise PermissionDenied if it has not, and InvalidDecision if the request does not offer the
-        decision.
-        """
-        asked = self._services.inbox.find(request_id)
-        is_below = self._admission.is_descendant(asked.session_id, session.id)
-        if not session.terms.answers_for_children or not is_below:
-            raise PermissionDenied(
-                f"session {session.id} may not answer request {request_id}",
-                hint="the request must be of a descendant, and needs answers_for_children=True",
-            )
-        if decision not in asked.options:
-            raise InvalidDecision(
-                f"request {asked.id} does not offer {short_repr(decision)}",
-                hint=f"choose one of {', '.join(asked.options)}",
-            )
-        allows = decision in ("allow_once", "allow_always")
-        if allows and not may_allow(session.permissions, session.rules, asked.tool):
-            raise PermissionDenied(
-                f"session {session.id} may not allow {asked.tool!r}: it needs permission itself",
-                hint="reject the request, or let a person answer it",
-            )
-        event = ev.RequestAnswered(
-            request=asked.id, decision=decision, by="parent", **self._services.stamp()
-        )
-        await self._router.ask(asked.session_id, event, urgent=True)
+        """Answer a descendant's request, if the session itself has the permission."""
+        await self._requests.answer_request(session, request_id, decision)
 
     def tell_if_live(self, session_id: SessionId, event: ev.Event) -> None:
         """Send the event to the session's actor; drop the event if the actor is not running."""

@@ -27,9 +27,9 @@ from typing import Any
 import trio
 from attrs import frozen
 
-from supervisor.drivers.acp.rpc_connection import RpcConnection
-from supervisor.drivers.acp.rpc_handlers import RpcHandlers
 from supervisor.drivers.process.pipes import PipeReader, PipeWriter
+from supervisor.json_rpc.rpc_connection import RpcConnection
+from supervisor.json_rpc.rpc_handlers import RpcHandlers
 from tests.bench._row import Row, Sample, at_least, unless_installed
 
 AGENT = Path(__file__).parents[1] / "drivers" / "acp" / "echo_agent.py"

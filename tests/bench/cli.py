@@ -64,6 +64,62 @@ def seconds_to_ask(*words: str) -> float:
         return seconds_of(str(COMMAND), *words, environ=environ)
 
 
+INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+
+
+@contextmanager
+def editor(environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start `understudy acp`, and yield it when it has answered the first request."""
+    with subprocess.Popen(
+        [str(COMMAND), "acp", "--agent", "echo"],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        answer_of(process, INITIALIZE)
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def answer_of(process: subprocess.Popen[bytes], request: bytes) -> None:
+    """Send a request, whose id is 1, and wait for its answer."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(request)
+    process.stdin.flush()
+    next(line for line in process.stdout if b'"id":1,' in line)
+
+
+def seconds_to_start_an_editor() -> float:
+    """Return how long `understudy acp` takes to its first answer."""
+
+    def once() -> float:
+        begun = time.perf_counter()
+        with editor(environ):
+            return time.perf_counter() - begun
+
+    with daemon() as environ:
+        once()
+        return statistics.median(once() for _ in range(STARTS))
+
+
+def seconds_to_open_a_session() -> float:
+    """Return how long `session/new` takes once `understudy acp` runs."""
+    request = (
+        b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}\n'
+    )
+
+    def once() -> float:
+        begun = time.perf_counter()
+        answer_of(process, request)
+        return time.perf_counter() - begun
+
+    with daemon() as environ, editor(environ) as process:
+        once()
+        return statistics.median(once() for _ in range(STARTS))
+
+
 def unless_the_command_is_installed() -> str | None:
     return None if COMMAND.exists() else "the command understudy is not installed here"
 
@@ -90,5 +146,23 @@ ROWS = (
             obstacle=unless_the_command_is_installed,
         )
         for words in (("ps",), ("send", "one", "hello"), ("interrupt", "one"))
+    ),
+    Row(
+        name="understudy acp, to its first answer",
+        against="python -c pass",
+        ours=seconds_to_start_an_editor,
+        peer=lambda: seconds_of(sys.executable, "-c", "pass"),
+        unit="s",
+        reach=at_most(25),
+        obstacle=unless_the_command_is_installed,
+    ),
+    Row(
+        name="session/new of understudy acp",
+        against="150 ms",
+        ours=seconds_to_open_a_session,
+        peer=lambda: 0.150,
+        unit="s",
+        reach=at_most(1),
+        obstacle=unless_the_command_is_installed,
     ),
 )

@@ -34,7 +34,9 @@ def test_an_ambiguous_word_points_to_the_commands(word: str, call: Caller) -> No
 def test_a_missing_choice_is_reported_on_one_line(call: Caller) -> None:
     said = call("answer", "bob").err.splitlines()
 
-    assert said[0].startswith("error: Missing argument 'DECISION'. Choose from: yes, no, always, ")
+    assert said[0].startswith(
+        "error: Missing argument 'DECISION|TEXT'. Choose from: yes, no, always, "
+    )
     assert said[1:] == ["hint: see `understudy answer --help`"]
 
 

@@ -19,6 +19,7 @@ from tests.support.cli_runner import COMMAND, Caller, in_a_process
 WANTED = (
     "demo",
     "serve",
+    "acp",
     "mcp",
     "run",
     "chat",

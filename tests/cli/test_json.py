@@ -66,6 +66,7 @@ ELSEWHERE = {
     "watch": "test_daemon",
     "attach": "test_attach_in_tmux",
     "serve": "test_daemon",
+    "acp": "test_editor_process",
     "mcp": "test_mcp_command",
     "reload": "test_daemon",
     "status": "test_daemon_life",

@@ -284,7 +284,7 @@ def test_permission_requests_are_listed_and_answered(call: Caller, daemon: Daemo
     assert re.fullmatch(r"req_\w+  bob  rm  (now|\d+ s).*", shown[0])
     assert shown[1] == "    May I use rm?"
     assert call("answer", "nothing", "allow_once").code == 3
-    assert call("answer", request["id"], "perhaps").code == 2
+    assert call("answer", "bob", "perhaps").code == 2
 
 
 @pytest.mark.parametrize(

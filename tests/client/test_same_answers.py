@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 import trio
 
 import supervisor
@@ -101,6 +102,9 @@ async def the_life_of_one(sup: Sup, told: Told) -> Session:
     await seen(session, "permission_asked")
     (request,) = await ask("permissions", sup.permissions())
     await ask("answer", sup.answer(request.id, "allow_always"))
+    with pytest.raises(supervisor.PermissionConflict) as refused:
+        await sup.answer_question(request.id, "a text")
+    note("answer_question", refused.value.hint)
     call = await seen(session, "tool_call", after=(await seen(session, "permission_answered")).seq)
     await ask("steer", session.steer("shorter"))
     later = await ask("send", session.send("say later"))

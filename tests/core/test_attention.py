@@ -178,6 +178,23 @@ def test_a_request_that_timed_out_is_shown_after_a_good_turn() -> None:
     assert shown(play) == [("permission_timeout", "bash: may I?")]
 
 
+def test_a_question_is_shown_until_it_is_answered_or_times_out() -> None:
+    play = in_turn()
+    assert play.session.turn is not None
+    for name in ("req_1", "req_2"):
+        play.tell(
+            ev.QuestionAsked, turn=play.session.turn.id, question_id=name, question=f"{name}?"
+        )
+    assert shown(play) == [("question", "req_1?"), ("question", "req_2?")]
+    assert need(play) == "waiting"
+
+    play.tell(agent_events.RequestTimedOut, request="req_1")
+    assert shown(play) == [("question", "req_2?"), ("permission_timeout", "req_1?")]
+
+    play.tell(ev.QuestionAnswered, request="req_2", text="yes")
+    assert shown(play) == []
+
+
 def test_a_stall_and_a_login_are_shown_while_they_last() -> None:
     play = in_turn()
     assert play.session.turn is not None

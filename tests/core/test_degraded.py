@@ -45,6 +45,8 @@ NO_BRAKES = {
     ev.MessageAppended,
     ev.DetailsChanged,
     ev.RuleRemoved,
+    ev.QuestionAsked,
+    ev.QuestionAnswered,
     ev.RecordsSeen,
     ev.ToolCalled,
     ev.ChildAdmitted,
@@ -106,6 +108,7 @@ HARMLESS: set[type[do.Effect]] = {
     do.EndBackground,
     do.StopDependents,
     do.MarkYoungest,
+    do.CloseQuestion,  # the answer is a text that the agent reads
     do.SetTimer,
     do.SetRequestTimer,
     do.SetCallTimer,

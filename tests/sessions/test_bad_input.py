@@ -213,6 +213,10 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
         lambda g, bad: g.busy.fork(at_turn=bad),
         [5, True, [], {}, "", "turn_unknown", LONE_SURROGATE],
     ),
+    "fork name": (
+        lambda g, bad: g.busy.fork(name=bad),
+        [bad for bad in BAD_LABELS if bad is not None],
+    ),
     "set title": (lambda g, bad: g.idle.set(title=bad), BAD_LABELS),
     "set name": (lambda g, bad: g.idle.set(name=bad), BAD_LABELS),
     "set tags": (lambda g, bad: g.idle.set(tags=bad), BAD_TAGS),

@@ -68,6 +68,9 @@ class SessionHistory:
     interrupted: dict[str, list[str]] = attrs.Factory(dict)
     calls: set[str] = attrs.Factory(set)
     asked: set[str] = attrs.Factory(set)
+    # Requests that are questions, and how those ended: the decision and the text.
+    questions: set[str] = attrs.Factory(set)
+    question_ends: dict[str, tuple[str, str | None]] = attrs.Factory(dict)
     zombie: str | None = None
     cause: str | None = None
     is_stopped: bool = False
@@ -302,10 +305,23 @@ class SessionHistory:
 
     def _permission_asked(self, _: Record, body: Body) -> None:
         self.asked.add(body["request_id"])
+        if body.get("kind") == "question":
+            self.questions.add(body["request_id"])
 
     def _permission_answered(self, _: Record, body: Body) -> None:
-        self.check(body["request_id"] in self.asked, f"{body['request_id']} was answered twice")
-        self.asked.discard(body["request_id"])
+        request, decision, text = body["request_id"], body["decision"], body.get("text")
+        self.check(request in self.asked, f"{request} was answered twice")
+        self.asked.discard(request)
+        is_answer = decision == "answered"
+        self.check(is_answer == (text is not None), f"{request}: {decision} with text {text!r}")
+        if request in self.questions:
+            self.check(
+                decision == "cancelled" or (is_answer and body["by"] in ("person", "parent")),
+                f"question {request} was decided: {decision} by {body['by']}",
+            )
+            self.question_ends[request] = (decision, text)
+        else:
+            self.check(not is_answer, f"permission request {request} got a text")
 
 
 @attrs.define(eq=False)

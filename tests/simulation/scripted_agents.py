@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from supervisor import PythonAgent, Turn
+from supervisor import PythonAgent, Supervisor, SupervisorError, Turn
 from supervisor.drivers.python import AgentDied
 from tests.simulation.timing import random_pause
 
@@ -23,6 +23,8 @@ class ScriptedAgents:
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
+        # Set when it is open: for what an agent does through tools.
+        self.sup: Supervisor | None = None
         self._actions: dict[str, Callable[[Turn], Awaitable[None]]] = {
             "say": self._say,
             "think": self._think,
@@ -32,6 +34,7 @@ class ScriptedAgents:
             "steering": self._steer,
             "pause": self._pause,
             "ask": self._ask,
+            "question": self._put_question,
             "raise": self._raise,
             "crash": self._crash,
             "hang": self._hang,
@@ -87,6 +90,24 @@ class ScriptedAgents:
 
     async def _ask(self, turn: Turn) -> None:
         await turn.ask("may I?", tool=random.choice(("bash", "edit")))
+
+    async def _put_question(self, turn: Turn) -> None:
+        """Ask people, with a pause in which the answer may come, and compare with the records."""
+        assert self.sup is not None
+        questions = self.sup.tool_access().questions(turn.session_id)
+        try:
+            request = await questions.ask("which?", random.choice(((), ("this", "that"))))
+            if random.random() < 0.5:
+                await random_pause()
+            end = await questions.wait(request)
+        except SupervisorError as error:
+            self.oracle.check(bool(error.code and error.hint), f"{error!r} has no code or hint")
+            return
+        known = self.oracle.history(turn.session_id).question_ends.get(request)
+        self.oracle.check(
+            known == (end.outcome, end.text) or (known is None and end.outcome == "cancelled"),
+            f"{request} ended as {end}, on record is {known}",
+        )
 
     async def _raise(self, _: Turn) -> None:
         await trio.lowlevel.checkpoint()

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from supervisor.drivers.acp.permissions import PermissionAnswer, PermissionQuestion
-from supervisor.drivers.acp.rpc_messages import RpcError
+from supervisor.json_rpc.rpc_messages import RpcError
 
 
 class FakeUser:

@@ -49,6 +49,7 @@ LIKELY: dict[Phase, tuple[type[ev.Event], ...]] = {
         agent_events.CallStarted,
         agent_events.PermissionAsked,
         ev.RequestAnswered,
+        ev.QuestionAsked,
         agent_events.AgentExited,
         agent_events.SilenceNoticed,
         agent_events.ProgressMade,
@@ -162,7 +163,8 @@ class Chance:
         if kind in RARE and self.maybe():
             kind = self.one_of(*ev.EVENTS)
         if session.turn is not None and session.turn.requests and self.maybe():
-            kind = agent_events.RequestTimedOut if self.maybe() else ev.RequestAnswered
+            kind = ev.QuestionAnswered if self.maybe() else ev.RequestAnswered
+            kind = agent_events.RequestTimedOut if self.maybe() else kind
         make: Callable[[SessionState], dict[str, Any]] | None = getattr(
             self, f"_{kind.__name__}", None
         )
@@ -283,6 +285,17 @@ class Chance:
     def _RequestAnswered(self, session: SessionState) -> dict[str, Any]:
         decision = self.one_of("allow_once", "allow_always", "reject_once", "reject_always")
         return {"request": self._request(session), "decision": decision}
+
+    def _QuestionAsked(self, session: SessionState) -> dict[str, Any]:
+        return {
+            "turn": self._turn(session),
+            "question_id": RequestId(self.new("req")),
+            "question": self.one_of(self._text(), "which one?"),
+            "choices": self.one_of((), ("this", "that"), ("a",) * 30, ("x" * 2_000,), (" ",)),
+        }
+
+    def _QuestionAnswered(self, session: SessionState) -> dict[str, Any]:
+        return {"request": self._request(session), "text": self._text()}
 
     def _RequestTimedOut(self, session: SessionState) -> dict[str, Any]:
         return {"request": self._request(session)}

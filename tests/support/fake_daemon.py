@@ -87,6 +87,9 @@ class FakeDaemon:
     async def answer(self, request_id: str, decision: str) -> None:
         self.asked.append(("answer", request_id, decision))
 
+    async def answer_question(self, request_id: str, text: str) -> None:
+        self.asked.append(("answer_question", request_id, text))
+
 
 class FakeSession:
     """The handle of a session of `FakeDaemon`."""

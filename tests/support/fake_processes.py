@@ -22,12 +22,11 @@ from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.processes import (
     AgentProcess,
     BeforeExec,
-    InputClosed,
-    InputStuck,
     Launch,
     LaunchFailed,
     ProcessExit,
 )
+from supervisor.json_rpc.rpc_outbox import InputClosed, InputStuck
 
 FIRST_PID = 1000
 STUCK_SECONDS = 5.0

@@ -18,13 +18,12 @@ import trio
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.processes import (
     BeforeExec,
-    InputClosed,
-    InputStuck,
     Launch,
     LaunchFailed,
     ProcessExit,
 )
 from supervisor.drivers.scripted import MemoryConversations, ProcessAction, ScriptedAgent, parse
+from supervisor.json_rpc.rpc_outbox import InputClosed, InputStuck
 
 from .fake_command import PLAY, FakeCommand
 

@@ -12,9 +12,10 @@ from typing import Any
 import trio
 from trio.testing import memory_stream_pair
 
-from supervisor.drivers.acp.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
-from supervisor.drivers.acp.rpc_handlers import RpcHandlers
-from supervisor.drivers.acp.rpc_messages import (
+from supervisor.json_rpc.lines import LineSplitter
+from supervisor.json_rpc.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
+from supervisor.json_rpc.rpc_handlers import RpcHandlers
+from supervisor.json_rpc.rpc_messages import (
     RpcError,
     RpcMessage,
     RpcNotification,
@@ -23,7 +24,6 @@ from supervisor.drivers.acp.rpc_messages import (
     encode,
     parse,
 )
-from supervisor.drivers.process.pipes import LineSplitter
 
 
 class FarEnd:

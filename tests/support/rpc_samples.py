@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from supervisor.drivers.acp.rpc_messages import (
+from supervisor.json_rpc.rpc_messages import (
     InvalidLine,
     RpcErrorResponse,
     RpcMessage,

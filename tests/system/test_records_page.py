@@ -11,12 +11,13 @@ import trio
 
 import supervisor
 from actors.testing import VirtualClock
+from supervisor.core import events as ev
 from supervisor.core.creation import SessionSpec, create
 from supervisor.core.facts import Fact, fact_of
 from supervisor.core.fold import fold
-from supervisor.core.ids import SessionId
+from supervisor.core.ids import InputId, SessionId, TurnId
 from supervisor.core.records import KINDS, STREAMED, RecordKind
-from supervisor.core.state import SessionState
+from supervisor.core.state import Phase, SessionState
 from supervisor.core.table import decide
 from supervisor.core.text import MAX_RESULT_BYTES
 from tests.support.event_histories import history
@@ -28,6 +29,14 @@ HISTORIES = 1_000
 LENGTH = 100
 # Its other fields are of warnings that drivers write.
 HALF_WRITTEN = {"warning"}
+REPLACE_ALL = ev.InterruptRequested(
+    at=5_000.0,
+    fresh=TurnId("turn_fresh"),
+    whole=True,
+    queued="cancel",
+    replacement=InputId("in_fresh"),
+    replace_with="this instead",
+)
 
 
 @attrs.frozen
@@ -68,10 +77,15 @@ def folded() -> Iterator[tuple[SessionState, Fact]]:
     """Every fact of many random histories, with the session that it comes upon."""
     for seed in range(HISTORIES):
         for session, event in history(seed, LENGTH):
-            before = session
-            for fact in decide(session, event).facts:
-                yield before, fact
-                before = fold(before, fact)
+            yield from facts_of(session, event)
+            if session.phase is Phase.SUSPENDED and session.inputs:
+                yield from facts_of(session, REPLACE_ALL)  # histories hardly ever do
+
+
+def facts_of(session: SessionState, event: ev.Event) -> Iterator[tuple[SessionState, Fact]]:
+    for fact in decide(session, event).facts:
+        yield session, fact
+        session = fold(session, fact)
 
 
 @functools.cache

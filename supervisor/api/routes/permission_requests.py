@@ -1,4 +1,4 @@
-"""Operations on permission requests and permission rules."""
+"""Operations on permission requests, questions and permission rules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from supervisor.api.operation import NotFound, operation
 from supervisor.api.params import OperationCall, body_params_of
 from supervisor.core.errors import (
     InputRefused,
+    InputTooLarge,
     InvalidDecision,
     PermissionConflict,
     PermissionNotFound,
@@ -20,7 +21,7 @@ from supervisor.sessions.inbox import PermissionRequest
 
 @operation("GET", "/v1/permissions")
 async def permissions(call: OperationCall) -> Page[PermissionRequest]:
-    """List the pending permission requests of all sessions, oldest first."""
+    """List the pending permission requests and questions of all sessions, oldest first."""
     return Page(await call.sup.permissions(), None)
 
 
@@ -34,6 +35,25 @@ async def permissions(call: OperationCall) -> Page[PermissionRequest]:
 async def answer(call: OperationCall) -> None:
     """Answer a permission request."""
     await call.sup.answer(call.path_ids["request"], call.arguments["decision"])
+
+
+@operation(
+    "POST",
+    "/v1/questions/{request}",
+    body_params_of(Supervisor.answer_question, only=("text",)),
+    status=204,
+    raises=(
+        PermissionNotFound,
+        PermissionConflict,
+        InvalidDecision,
+        InputRefused,
+        InputTooLarge,
+        StoreDegraded,
+    ),
+)
+async def answer_question(call: OperationCall) -> None:
+    """Answer a question of an agent with a text."""
+    await call.sup.answer_question(call.path_ids["request"], call.arguments["text"])
 
 
 @operation("GET", "/v1/sessions/{id}/rules", raises=(SessionNotFound,))

@@ -121,17 +121,31 @@ class PermissionPrompt:
 
     async def _answer(self, request: PermissionRequest) -> None:
         self._start_line()
-        decision = await self._decide(request)
-        if (
-            decision is None
-        ):  # rejecting is not offered, and without a terminal no user can allow it
+        text = await self._read_answer(request) if request.asks == "question" else None
+        decision = await self._decide(request) if request.asks == "permission" else None
+        if text is None and decision is None:
+            # Without a terminal no user can answer, and rejecting is not offered.
             self._screen.warn("no user can answer the request, so the turn is interrupted")
             await self._sup.session(request.session_id).interrupt("turn", reason="no user to ask")
             return
         try:
-            await self._sup.answer(request.id, decision)
+            if decision is not None:
+                await self._sup.answer(request.id, decision)
+            elif text is not None:
+                await self._sup.answer_question(request.id, text)
         except (PermissionNotFound, PermissionConflict):
             self._screen.note("Too late: the request is already settled.")
+
+    async def _read_answer(self, request: PermissionRequest) -> str | None:
+        """Return what the user types; the number of a suggested answer stands for it."""
+        for place, choice in enumerate(request.choices, 1):
+            self._screen.note(f"  {place} {one_line(choice)}")
+        typed: str | None = ""
+        while self._ask is not None and typed == "":
+            typed = await self._ask(f"{request.question} ")
+            typed = None if typed is None else typed.strip()
+        by_number = {str(place): choice for place, choice in enumerate(request.choices, 1)}
+        return by_number.get(typed, typed) if typed else None
 
     async def _decide(self, request: PermissionRequest) -> Decision | None:
         question = f"{request.question} ({request.tool})"

@@ -1,4 +1,4 @@
-"""`understudy inbox` and `understudy answer`: list and decide permission requests."""
+"""`understudy inbox` and `understudy answer`: list and answer permission requests and questions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from supervisor.cli.async_runner import run_reading, run_requests
+from supervisor.cli.failures import WrongUsage
 from supervisor.cli.options import json_option
 from supervisor.cli.output import Screen, json_text
 from supervisor.cli.target import all_sessions, find_id, find_session, open_target
 from supervisor.cli.text_format import Cell, format_age, format_duration
-from supervisor.core.errors import AmbiguousId, PermissionNotFound, SessionNotFound, short_repr
+from supervisor.core.errors import (
+    AmbiguousId,
+    PermissionNotFound,
+    SessionNotFound,
+    short_repr,
+)
+from supervisor.core.ids import RequestId
 from supervisor.core.match import Match
 from supervisor.core.text import one_line
 
@@ -29,7 +36,7 @@ _MAX_CHARACTERS: Final = 4_000
 @click.command()
 @json_option
 def inbox(*, as_json: bool) -> int:
-    """List pending permission requests, oldest first; decide with `understudy answer`."""
+    """List pending permission requests and questions, oldest first; see `understudy answer`."""
     screen = Screen(as_json=as_json)
     return run_reading(screen, None, partial(_inbox, screen))
 
@@ -52,8 +59,15 @@ async def _inbox(screen: Screen) -> None:
         screen.line("    ", one_line(one.question))
         if one.input:
             screen.line("    ", request_input_text(one))
-        screen.line("    ", Cell(", ".join(one.options), "dim"))
-    screen.note("Decide with `understudy answer REQUEST yes`, or no, always, never.")
+        for choice in one.choices:
+            screen.line("    ", Cell(f"- {one_line(choice)}", "dim"))
+        if one.options:
+            screen.line("    ", Cell(", ".join(one.options), "dim"))
+    kinds = {one.asks for one in requests}
+    if "permission" in kinds:
+        screen.note("Decide with `understudy answer REQUEST yes`, or no, always, never.")
+    if "question" in kinds:
+        screen.note('Answer a question with `understudy answer REQUEST "TEXT"`.')
 
 
 async def _session_names(sup: Target) -> dict[str, str]:
@@ -66,7 +80,8 @@ def _time_left(request: PermissionRequest, now: float) -> str:
     """Return how long the request still waits; nothing if it waits until it is answered."""
     if request.expires_at is None:
         return ""
-    return f"  rejected in {format_duration(max(0.0, request.expires_at - now))}"
+    end = "closed" if request.asks == "question" else "rejected"
+    return f"  {end} in {format_duration(max(0.0, request.expires_at - now))}"
 
 
 def request_input_text(request: PermissionRequest) -> str:
@@ -85,29 +100,56 @@ _SHORT_WORDS: Final = {
 }
 
 
+class _Answer(click.Choice[str]):
+    """A decision, or the text that answers a question; only the request tells which it is."""
+
+    def convert(
+        self,
+        value: object,
+        param: click.Parameter | None,  # noqa: ARG002 - click's signature
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> str:
+        """Return the text."""
+        return str(value)
+
+
 @click.command()
 @click.argument("request", metavar="ID|REQUEST")
-@click.argument("decision", metavar="DECISION", type=click.Choice([*_SHORT_WORDS, *_DECISIONS]))
+@click.argument("given", metavar="DECISION|TEXT", type=_Answer([*_SHORT_WORDS, *_DECISIONS]))
 @json_option
-def answer(*, request: str, decision: str, as_json: bool) -> int:
-    """Answer a permission request; `understudy inbox` lists them.
+def answer(*, request: str, given: str, as_json: bool) -> int:
+    """Answer a permission request or a question; `understudy inbox` lists them.
 
     A session with one pending request stands for that request. DECISION is yes, no, always or
-    never; allow_once, reject_once, allow_always and reject_always are the same.
+    never; allow_once, reject_once, allow_always and reject_always are the same. A question takes
+    any TEXT.
     """
     screen = Screen(as_json=as_json)
-    word = _SHORT_WORDS.get(decision, decision)
-    return run_requests(screen, partial(_answer, screen, request, word))
+    return run_requests(screen, partial(_answer, screen, request, given))
 
 
-async def _answer(screen: Screen, text: str, decision: str) -> None:
+async def _answer(screen: Screen, named: str, given: str) -> None:
     async with open_target(screen) as sup:
-        request_id = await _find_request(sup, text)
-        await sup.answer(request_id, decision)  # type: ignore[arg-type]  # click has checked it
+        request_id = await _find_request(sup, named)
+        pending = {one.id: one for one in await sup.permissions()}
+        request = pending.get(RequestId(request_id))
+        if request is not None and request.asks == "question":
+            answered = {"text": given}
+            await sup.answer_question(request_id, given)
+        else:
+            decision = _SHORT_WORDS.get(given, given)
+            answered = {"decision": decision}
+            if request is not None and decision not in _DECISIONS:
+                raise WrongUsage(
+                    f"request {request_id} asks for permission, and {short_repr(given)} is no"
+                    " decision",
+                    hint="answer yes, no, always or never",
+                )
+            await sup.answer(request_id, decision)  # type: ignore[arg-type]  # the daemon checks it
     if screen.as_json:
-        screen.data({"request_id": request_id, "decision": decision})
+        screen.data({"request_id": request_id, **answered})
     else:
-        screen.line(f"{request_id}: {decision}")
+        screen.line(f"{request_id}: {one_line(next(iter(answered.values())))}")
 
 
 async def _find_request(sup: Target, text: str) -> str:

@@ -49,7 +49,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "tool_update": ("name", "update"),
     "tool_ended": ("name", "outcome", "result"),
     "permission_asked": ("tool", "question"),
-    "permission_answered": ("decision", "by"),
+    "permission_answered": ("decision", "text", "by"),
     "interrupted": ("scope", "step", "reason"),
     "child_started": ("agent", "name", "child"),
     "child_ended": ("name", "child", "outcome", "reason", "text"),

@@ -17,6 +17,8 @@ Esc            move to a request, where letters answer it, and back
                (in a session opened from `top`: back to the list)
 y n            there: allow, reject once (in the input: Alt-y, Alt-n)
 a d            there: allow always, reject always, after a second key
+1-9            there: an answer that a question suggests
+/answer TEXT   any other answer
 /help          also /steer /interrupt /inputs /cancel /why /show /quit
 F1             this help
 

@@ -30,7 +30,7 @@ from .attach_feed import AttachFeed
 from .attach_help import HELP
 from .attach_words import WHEN_BUSY, mode_cells, receipt_text, report_text, status_cells
 from .input_line import InputLine
-from .request_panel import DECISION_KEYS, RequestPanel
+from .request_panel import ALT_BINDINGS, RequestPanel
 from .styled_text import cells_text
 from .text_dialog import TextDialog
 from .transcript_view import TranscriptView
@@ -79,10 +79,7 @@ class AttachScreen(Screen[None]):
         Binding("ctrl+end", "scroll_transcript('end')", show=False, priority=True),
         Binding("ctrl+o", "toggle_thoughts", show=False, priority=True),
         Binding("f1", "help", show=False, priority=True),
-        *(
-            Binding(f"alt+{key}", f"decide('{key}')", show=False, priority=True)
-            for key in DECISION_KEYS
-        ),
+        *ALT_BINDINGS,
     ]
 
     # Shown below the input.
@@ -271,7 +268,9 @@ class AttachScreen(Screen[None]):
         """Send the text, and say what became of it."""
         self._leaves_until = 0.0
         self.transcript.follow_end()
-        self.run_worker(self._submit(message), group="input")
+        answer = self.panel.answer_in(message.text)
+        work = self._submit(message) if answer is None else self._answer(answer)
+        self.run_worker(work, group="input")
 
     async def _submit(self, message: InputLine.Submitted) -> None:
         text = message.text
@@ -319,11 +318,11 @@ class AttachScreen(Screen[None]):
 
     async def _answer(self, message: RequestPanel.Decided) -> None:
         try:
-            await self._sup.answer(message.request_id, message.decision)  # type: ignore[arg-type]  # an offered one
+            await message.send(self._sup)
         except SupervisorError as error:
             self._say_error(error)
         else:
-            self._say(f"answered: {message.decision}", "green", seconds=_NEWS_SECONDS)
+            self._say(f"answered: {message.answer}", "green", seconds=_NEWS_SECONDS)
 
     # Keys ---------------------------------------------------------------------------------
 

@@ -3,22 +3,29 @@
 Rule 1: a letter answers only if the user has moved the focus here for the shown request. After an
         answer, and when another request is shown, letters are for the input again.
 Rule 2: a decision that lasts asks for a second key.
+Rule 3: a question has digits for the answers to choose from, and `/answer` takes any other text.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
 
+from supervisor.cli.text_format import truncate
 from supervisor.cli.transcript.blocks import RequestBlock
+from supervisor.core.text import one_line
+
+if TYPE_CHECKING:
+    from supervisor.client import RemoteSupervisor
 
 DECISION_KEYS: Final = {
     "y": ("allow_once", "allow once"),
@@ -26,6 +33,15 @@ DECISION_KEYS: Final = {
     "n": ("reject_once", "reject once"),
     "d": ("reject_always", "reject always"),
 }
+# For the answers that a question suggests, in order.
+CHOICE_KEYS: Final = "123456789"
+# For the keys of the screen around the panel, whatever has the focus.
+ALT_BINDINGS: Final = tuple(
+    Binding(f"alt+{key}", f"decide('{key}')", show=False, priority=True)
+    for key in (*DECISION_KEYS, *CHOICE_KEYS)
+)
+_ANSWER_COMMAND: Final = "/answer "
+_MAX_CHOICE_WIDTH: Final = 60
 # Answers that make a rule: they ask for a second key.
 LASTING_DECISIONS: Final = ("allow_always", "reject_always")
 _CONFIRM_KEY: Final = "y"
@@ -44,12 +60,20 @@ class RequestPanel(VerticalScroll, can_focus=True):
     """
 
     class Decided(Message):
-        """The user pressed the key of a decision."""
+        """The user pressed the key of a decision, or answered a question."""
 
-        def __init__(self, request_id: str, decision: str) -> None:
+        def __init__(self, request_id: str, answer: str, *, is_text: bool = False) -> None:
             super().__init__()
             self.request_id = request_id
-            self.decision = decision
+            self.answer = answer
+            self.is_text = is_text
+
+        async def send(self, sup: RemoteSupervisor) -> None:
+            """Answer the request; raise the error of the daemon."""
+            if self.is_text:
+                await sup.answer_question(self.request_id, self.answer)
+            else:
+                await sup.answer(self.request_id, self.answer)  # type: ignore[arg-type]  # an offered one
 
     class Typed(Message):
         """The user has pressed a key, or pasted a text, that is for the input."""
@@ -104,6 +128,8 @@ class RequestPanel(VerticalScroll, can_focus=True):
         request = self.request
         if request is None or self._clock() - self._shown_at < _GRACE_SECONDS:
             return False
+        if request.choices is not None:
+            return self._choose(request, key)
         if self._unconfirmed is not None:
             decision = self._unconfirmed if key == _CONFIRM_KEY else None
         else:
@@ -118,6 +144,24 @@ class RequestPanel(VerticalScroll, can_focus=True):
             self.cancel_confirmation()
             self.post_message(self.Decided(request.request_id, decision))
         return True
+
+    def _choose(self, request: RequestBlock, key: str) -> bool:
+        """Answer the question with a suggested answer; return False if the key has none."""
+        place = CHOICE_KEYS.find(key)
+        choices = request.choices or ()
+        if place < 0 or place >= len(choices):
+            return False
+        self._takes_letters = False
+        self._draw()
+        self.post_message(self.Decided(request.request_id, choices[place], is_text=True))
+        return True
+
+    def answer_in(self, line: str) -> Decided | None:
+        """Return the answer that a line of the input gives to the shown question, or None."""
+        text = line.removeprefix(_ANSWER_COMMAND).strip()
+        if self.request is None or self.request.choices is None or text == line.strip():
+            return None
+        return self.Decided(self.request.request_id, text, is_text=True)
 
     def on_key(self, event: events.Key) -> None:
         """Decide, if the key stands for an offered decision; other characters are for the input."""
@@ -172,6 +216,10 @@ class RequestPanel(VerticalScroll, can_focus=True):
 
 def decision_hints(request: RequestBlock) -> str:
     """Return the keys of the offered decisions: `y allow once · n reject once`."""
+    if request.choices is not None:
+        keys = zip(CHOICE_KEYS, request.choices, strict=False)
+        shown = [f"{key} {truncate(one_line(choice), _MAX_CHOICE_WIDTH)}" for key, choice in keys]
+        return " · ".join([*shown, "/answer TEXT"])
     return " · ".join(
         f"{key} {label}" for key, (word, label) in DECISION_KEYS.items() if word in request.options
     )

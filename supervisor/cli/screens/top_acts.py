@@ -26,12 +26,14 @@ from .top_order import Entry, display_name
 from .top_scopes import ScopeChoice, report_text, scope_choices, stop_question
 
 if TYPE_CHECKING:
+    from supervisor.sessions.inbox import PermissionRequest
+
     from .top_feed import TopFeed
     from .top_model import TopModel
     from .top_panes import InboxPane, TranscriptPane
 
 _MAX_NAME_WIDTH = 24
-LineKind = Literal["filter", "send", "steer"]
+LineKind = Literal["filter", "send", "steer", "answer"]
 
 
 class SessionActs(Screen[None]):
@@ -49,6 +51,8 @@ class SessionActs(Screen[None]):
     # What the line of text is for, and the session that it is for.
     line_kind: LineKind = "filter"
     line_target: Entry | None = None
+    # The question that the line answers.
+    line_question: PermissionRequest | None = None
     # A text that was not sent: the line for the same session begins with it.
     unsent: tuple[LineKind, str, str] | None = None
     # The selection before the filter was typed, to which Escape returns.
@@ -99,8 +103,13 @@ class SessionActs(Screen[None]):
     # Messages ------------------------------------------------------------------------------
 
     def action_send(self) -> None:
-        """Type a message for the selected session."""
-        self._open_line("send", self.target())
+        """Type a message for the selected session, or the answer to the question in the inbox."""
+        question = self.inbox.inbox.question
+        if self.focused is not self.inbox or question is None:
+            self._open_line("send", self.target())
+        elif (entry := self.model.entries.get(question.session_id)) is not None:
+            self.line_question = question
+            self._open_line("answer", entry)
 
     def action_steer(self) -> None:
         """Type a text for the running turn."""
@@ -123,6 +132,8 @@ class SessionActs(Screen[None]):
         name = truncate(short_name(entry), _MAX_NAME_WIDTH)
         if kind == "steer":
             label = f"steer {name}: "
+        elif kind == "answer":
+            label = f"answer {name}: "
         elif entry.row.phase is Phase.STOPPED:
             label = f"to {name}, starts it again: "
         elif entry.row.turn_id is None:
@@ -156,7 +167,9 @@ class SessionActs(Screen[None]):
         if kind == "filter":
             self.filter_rows(event.value)
         self.close_line()
-        if kind != "filter" and text and entry is not None:
+        if kind == "answer" and text and self.line_question is not None:
+            self._answer_question(self.line_question, text)
+        elif kind != "filter" and text and entry is not None:
             self._send_text(kind, entry, text)
 
     def _send_text(self, kind: LineKind, entry: Entry, text: str) -> None:
@@ -269,6 +282,10 @@ class SessionActs(Screen[None]):
     def answer_by_key(self, key: str) -> None:
         """Answer the question that is shown in full, if it offers the decision of the key."""
         inbox, sup = self.inbox.inbox, self.feed.sup
+        choice = inbox.choice_for(key)
+        if inbox.question is not None and choice is not None:
+            self._answer_question(inbox.question, choice)
+            return
         request, decision = inbox.shown, inbox.decision_for(key)
         if request is None or sup is None or decision is None:
             self.remark("this question does not offer that answer")
@@ -287,6 +304,19 @@ class SessionActs(Screen[None]):
             self._confirm(question, f"answer {words}", act)
         else:
             self._act(f"answer {words}", act)
+
+    def _answer_question(self, question: PermissionRequest, text: str) -> None:
+        inbox = self.inbox.inbox
+
+        async def act() -> str:
+            assert self.feed.sup is not None
+            await self.feed.sup.answer_question(question.id, text)
+            if inbox.shown is question:
+                inbox.outcome = f"answered: {text}"
+                self.inbox.show()
+            return f"answered: {one_line(text)}"
+
+        self._act("answer the question", act)
 
     def action_copy_id(self) -> None:
         """Copy the id of the selected session to the clipboard of the terminal."""

@@ -212,7 +212,7 @@ def said_cell(entry: Entry, line: SessionLine, request: PermissionRequest | None
     if entry.is_deleted:
         return Cell("gone; move to leave this line", "dim")
     if request is not None:
-        return Cell(f"{request.tool}: {request.question}", "yellow")
+        return Cell(request.title, "yellow")
     if entry.need in ("waiting", "hung", "failed") and row.attention and row.attention[0].detail:
         return Cell(str(row.attention[0].detail), "yellow")
     if row.waiting_for and entry.need in ("waiting", "hung"):

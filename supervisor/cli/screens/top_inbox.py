@@ -4,6 +4,7 @@ Rule 1: the shown question changes only when the user moves. One that is answere
         whose turn ended, stays and says so; so a key never answers another question than the one
         that was read.
 Rule 2: only the decisions that the request offers have keys; one that lasts asks for a second key.
+        A question has digits for the answers to choose from, and takes any other text.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ DECISION_KEYS: Final[Mapping[str, Decision]] = {
     "n": "reject_once",
     "d": "reject_always",
 }
+# For the answers that a question suggests, in order.
+CHOICE_KEYS: Final = "123456789"
+ANSWER_KEYS: Final = frozenset({*DECISION_KEYS, *CHOICE_KEYS})
 _DECISION_WORDS: Final[Mapping[Decision, str]] = {
     "allow_once": "allow once",
     "allow_always": "allow always",
@@ -87,6 +91,20 @@ class InboxModel:
         is_offered = self.shown is not None and decision in self.shown.options
         return decision if is_offered and self.outcome is None else None
 
+    def choice_for(self, key: str) -> str | None:
+        """Return the suggested answer of a key if the shown question waits and has it."""
+        place = CHOICE_KEYS.find(key)
+        if self.question is None or place < 0 or place >= len(self.question.choices):
+            return None
+        return self.question.choices[place]
+
+    @property
+    def question(self) -> PermissionRequest | None:
+        """The shown request if it is a question that waits."""
+        shown = self.shown
+        is_question = shown is not None and shown.asks == "question" and self.outcome is None
+        return shown if is_question else None
+
 
 def in_order(requests: Mapping[str, PermissionRequest]) -> list[PermissionRequest]:
     """Return the requests, the oldest first."""
@@ -109,7 +127,7 @@ def inbox_lines(
     lines: list[list[Cell | str]] = [
         [
             Cell(_name_of(shown.session_id, entries), "bold magenta"),
-            f" asks for {one_line(shown.tool)}",
+            " asks" if shown.asks == "question" else f" asks for {one_line(shown.tool)}",
             Cell(f"  {format_ago(now - shown.asked_at)}, {place}", "dim"),
             *_time_left(shown, now),
         ]
@@ -117,11 +135,13 @@ def inbox_lines(
     lines.append(_answer_line(inbox, shown))
     lines += [[Cell(line)] for line in printable(shown.question).split("\n")]
     lines += [[Cell(line, "yellow")] for line in _input_lines(shown)]
+    for key, choice in zip(CHOICE_KEYS, shown.choices, strict=False):
+        lines.append([Cell(f"{key} ", "bold cyan"), one_line(choice)])
     others = [one for one in in_order(requests) if one.id != shown.id]
     if others:
         lines.append([])
     for one in others:
-        who, what = _name_of(one.session_id, entries), one_line(f"{one.tool}: {one.question}")
+        who, what = _name_of(one.session_id, entries), one_line(one.title)
         age = format_age(now - one.asked_at)
         lines.append([Cell(f"{who}  ", "magenta"), Cell(f"{age}  {what}", "dim")])
     return lines
@@ -130,6 +150,9 @@ def inbox_lines(
 def _answer_line(inbox: InboxModel, shown: PermissionRequest) -> list[Cell | str]:
     if inbox.outcome is not None:
         return [Cell(one_line(inbox.outcome), "bold green"), Cell("  down: the next", "dim")]
+    if shown.asks == "question":
+        keys: list[Cell | str] = [Cell("m ", "bold cyan"), "type an answer  "]
+        return [Cell("1-9 ", "bold cyan"), "choose  ", *keys] if shown.choices else keys
     cells: list[Cell | str] = []
     for key, decision in DECISION_KEYS.items():
         if decision in shown.options:
@@ -143,7 +166,8 @@ def _time_left(request: PermissionRequest, now: float) -> list[Cell | str]:
         return []
     left = max(0.0, expires_at - now)
     style = "bold red" if left < _SHORT_SECONDS else "yellow"
-    return [Cell(f"  rejected in {format_duration(left)}", style)]
+    end = "closed" if request.asks == "question" else "rejected"
+    return [Cell(f"  {end} in {format_duration(left)}", style)]
 
 
 def _input_lines(request: PermissionRequest) -> list[str]:

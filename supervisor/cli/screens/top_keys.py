@@ -146,6 +146,8 @@ def help_lines(width: int) -> list[list[Cell]]:
     for name, what in (
         ("y, a", "allow once, always"),
         ("n, d", "reject once, always"),
+        ("1-9", "an answer that the question suggests"),
+        ("m", "type an answer to the question"),
         ("up, down", "the question above, below"),
         ("enter", "select the session that asks"),
     ):

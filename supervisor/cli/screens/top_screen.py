@@ -27,7 +27,7 @@ from .styled_text import cells_text
 from .top_dialogs import HelpScreen
 from .top_feed import Connect, TopFeed
 from .top_header import Connection, banner_cells, header_cells, view_cells
-from .top_inbox import DECISION_KEYS
+from .top_inbox import ANSWER_KEYS
 from .top_keys import KEYS, help_lines, hint_cells, remark_cells
 from .top_list import SessionList
 from .top_list_acts import ListActs
@@ -352,7 +352,7 @@ class TopScreen(ListActs):
             return
         if self.focused is not self.inbox:
             return
-        if event.key in DECISION_KEYS:
+        if event.key in ANSWER_KEYS:
             # Another meaning of the key would be a surprise where it does not answer.
             event.stop()
             event.prevent_default()

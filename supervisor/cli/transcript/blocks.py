@@ -96,6 +96,8 @@ class RequestBlock:
     options: tuple[str, ...]
     decision: str | None = None
     by: str | None = None
+    # Of a question: answers to choose from; None of a permission request.
+    choices: tuple[str, ...] | None = None
 
 
 @attrs.frozen(eq=False)

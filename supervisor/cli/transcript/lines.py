@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from supervisor.cli.text_format import Cell, cell_width, format_duration, format_time, truncate
 from supervisor.cli.wrapping import wrap_text
+from supervisor.core.text import one_line
 
 from .blocks import (
     Block,
@@ -166,6 +167,8 @@ def _request_lines(block: RequestBlock, width: int) -> Iterator[Line]:
             yield [Cell(f"    {line}")]
         if block.options:
             yield cut_line([Cell(f"    {', '.join(block.options)}", "magenta")], width)
+        for place, choice in enumerate(block.choices or (), 1):
+            yield cut_line([Cell(f"    {place} {one_line(choice)}", "magenta")], width)
 
 
 def _turn_end_lines(block: TurnEndBlock, width: int) -> Iterator[Line]:

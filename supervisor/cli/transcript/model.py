@@ -163,22 +163,27 @@ class TranscriptModel:
 
     def _show_request(self, record: Record) -> None:
         body = record.body
-        options = body.get("options")
+        options, choices = body.get("options"), body.get("choices")
+        is_question = body.get("kind") == "question"
         block = RequestBlock(
             record.turn_id,
             record.at,
             _text(body, "request_id"),
-            brief(body.get("tool")),
+            "" if is_question else brief(body.get("tool")),
             full_input(body.get("question")),
             full_input(body.get("input")),
             tuple(map(str, options)) if isinstance(options, list) else (),
         )
+        if is_question:
+            suggested = tuple(map(str, choices)) if isinstance(choices, list) else ()
+            block = attrs.evolve(block, choices=suggested)
         self.requests[block.request_id] = block
         self._put(block.request_id, block)
 
     def _show_decision(self, record: Record) -> None:
         request_id, by = _text(record.body, "request_id"), brief(record.body.get("by")) or None
-        decision = brief(record.body.get("decision")) or "answered"
+        answer = record.body.get("text", record.body.get("decision"))
+        decision = brief(answer) or "answered"
         block = self.requests.pop(request_id, None)
         if block is None:  # its request is not shown
             said = f"a request was answered: {decision}"

@@ -1,14 +1,15 @@
 """Rules for permission requests: decided by rights, by a rule, by the mode, or by a person.
 
-A request that is open when its turn ends or is interrupted is cancelled.
+A request that is open when its turn ends or is interrupted is cancelled; so is a question, which is
+one more kind of request (`questions.py`).
 """
 
 from __future__ import annotations
 
 from supervisor.core.agent_events import PermissionAsked, RequestTimedOut
-from supervisor.core.effects import AnswerRequest, SetRequestTimer, SetTimer
+from supervisor.core.effects import AnswerRequest, CloseQuestion, SetRequestTimer, SetTimer
 from supervisor.core.errors import InputRefused, InvalidDecision, PermissionNotFound, short_repr
-from supervisor.core.events import RequestAnswered, RuleRemoved
+from supervisor.core.events import QuestionAnswered, RequestAnswered, RuleRemoved
 from supervisor.core.ids import RequestId
 from supervisor.core.liveness import first_check_seconds
 from supervisor.core.permissions import DEFAULT_MODE, answer_by_mode
@@ -77,9 +78,13 @@ def _automatic_answer(session: SessionState, event: PermissionAsked) -> tuple[De
 
 def answer_request(draft: Draft, event: RequestAnswered) -> None:
     """Record a decision, and a permission rule for allow_always and reject_always."""
-    request = _find(draft.state, event.request)
+    request = find_request(draft.state, event.request)
     if request is None:
         refuse_answer(draft, event)
+    elif request.kind == "question":
+        draft.refuse(
+            InvalidDecision(f"request {request.id} is a question", hint="answer it with a text")
+        )
     elif event.decision not in request.options:
         draft.refuse(
             InvalidDecision(
@@ -99,7 +104,7 @@ def answer_request(draft: Draft, event: RequestAnswered) -> None:
         draft.accept()
 
 
-def refuse_answer(draft: Draft, event: RequestAnswered) -> None:
+def refuse_answer(draft: Draft, event: RequestAnswered | QuestionAnswered) -> None:
     """Refuse an answer, because no request with that id is pending."""
     draft.refuse(
         PermissionNotFound(
@@ -110,9 +115,14 @@ def refuse_answer(draft: Draft, event: RequestAnswered) -> None:
 
 
 def time_out_request(draft: Draft, event: RequestTimedOut) -> None:
-    """Reject the request for once, because no decision came in time."""
-    if _find(draft.state, event.request) is not None:
-        _record_answer(draft, event.request, "reject_once", "timeout")
+    """Reject the request for once, or close the question, because no answer came in time."""
+    request = find_request(draft.state, event.request)
+    if request is None:
+        return
+    if request.kind == "question":
+        close_question(draft, request.id, "cancelled", by="timeout")
+    else:
+        _record_answer(draft, request.id, "reject_once", "timeout")
 
 
 def remove_rule(draft: Draft, event: RuleRemoved) -> None:
@@ -140,14 +150,26 @@ def _record_answer(draft: Draft, request: RequestId, decision: Decision, by: str
     )
 
 
-def _find(session: SessionState, request_id: RequestId) -> OpenRequest | None:
+def close_question(
+    draft: Draft, request: RequestId, decision: str, *, by: str, **text: str
+) -> None:
+    """Record how a question ended: answered with a text, or cancelled."""
+    draft.note("permission_answered", request_id=request, decision=decision, by=by, **text)
+    draft.do(CloseQuestion(request), SetTimer("silence", first_check_seconds(draft.state.terms)))
+
+
+def find_request(session: SessionState, request_id: RequestId) -> OpenRequest | None:
+    """Return the open request with that id, or None."""
     requests = session.turn.requests if session.turn else ()
     return next((request for request in requests if request.id == request_id), None)
 
 
 def cancel_requests(draft: Draft) -> None:
-    """Cancel the open permission requests of the turn."""
+    """Cancel the open permission requests and questions of the turn."""
     turn = draft.state.turn
     for request in turn.requests if turn is not None else ():
         draft.note("permission_answered", request_id=request.id, decision="cancelled", by="turn")
-        draft.do(AnswerRequest(request.id, "cancelled"))
+        is_question = request.kind == "question"
+        draft.do(
+            CloseQuestion(request.id) if is_question else AnswerRequest(request.id, "cancelled")
+        )

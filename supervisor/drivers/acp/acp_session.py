@@ -25,13 +25,13 @@ from supervisor.core.errors import OutputTooLarge, SupervisorError
 from supervisor.core.ids import CallId, InputId, TurnId
 from supervisor.core.text import describe_error
 from supervisor.drivers.port import DriverContext
+from supervisor.json_rpc.rpc_connection import ConnectionLost, RpcConnection
+from supervisor.json_rpc.rpc_messages import AUTH_REQUIRED, InvalidAnswer, RpcError, Unsendable
 
 from .client import AcpClient
 from .content import as_mapping
 from .handshake import Authenticator
 from .option_setter import OptionSetter
-from .rpc_connection import ConnectionLost, RpcConnection
-from .rpc_messages import AUTH_REQUIRED, InvalidAnswer, RpcError, Unsendable
 from .steering import STEERING_SETTLE_SECONDS, SteeringDelivery
 from .turn_result import AcpTurn, SilenceDetector, TurnEnd, classify_turn_end, describe_rpc_error
 

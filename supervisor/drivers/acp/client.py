@@ -21,6 +21,7 @@ from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.environment import agent_environment
 from supervisor.drivers.process.processes import AgentProcess
 from supervisor.drivers.runtime import DriverRuntime
+from supervisor.json_rpc.rpc_handlers import RequestHandler, RpcHandlers
 
 from .agent_spec import AcpAgentSpec
 from .capabilities import AgentCapabilities, AgentStatus, client_capabilities
@@ -29,7 +30,6 @@ from .content import as_list, as_mapping, as_name
 from .file_access import FileAccess
 from .permissions import Grants, PendingPermissions, PermissionAnswer, PermissionHandler
 from .prompts import context_blocks, prompt_blocks
-from .rpc_handlers import RequestHandler, RpcHandlers
 from .terminals import RecordedProcesses, Terminals
 from .turn_result import TurnActivity, safe_text
 from .updates import Updates

@@ -31,6 +31,7 @@ from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.processes import AgentProcess, LaunchFailed
 from supervisor.drivers.process_state import process_blocked_on
 from supervisor.drivers.runtime import DriverRuntime, ReportedAgent
+from supervisor.json_rpc.rpc_connection import ConnectionLost, RpcConnection
 
 from .acp_session import AcpSession
 from .agent_exit import close_agent, forget_exited, wait_exit
@@ -39,7 +40,6 @@ from .client import AcpClient
 from .handshake import Authenticator, Handshake, HandshakeFailed, HandshakeResult
 from .option_setter import OptionSetter
 from .own_tools import OwnTools
-from .rpc_connection import ConnectionLost, RpcConnection
 from .turn_result import exit_failure, start_failure, with_stderr_tail
 
 logger = logging.getLogger("supervisor")

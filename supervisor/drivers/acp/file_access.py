@@ -16,10 +16,15 @@ import trio
 
 from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.port import DriverContext
+from supervisor.json_rpc.rpc_messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    RpcError,
+)
 
 from .content import as_integer, as_mapping
 from .permissions import AskPermission, Grants, check_allowed
-from .rpc_messages import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from .tool_reports import FILE_PREFIX, ToolReport, shorten_title
 from .workspace import (
     FileTooLarge,

@@ -22,6 +22,8 @@ import attrs
 from supervisor.core import agent_events
 from supervisor.core.log_content import Content, error_content
 from supervisor.drivers.port import DriverContext
+from supervisor.json_rpc.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
+from supervisor.json_rpc.rpc_messages import AUTH_REQUIRED, METHOD_NOT_FOUND, RpcError, Unsendable
 
 from .agent_spec import AcpAgentSpec
 from .capabilities import (
@@ -35,8 +37,6 @@ from .capabilities import (
 from .client import AcpClient
 from .content import as_mapping, as_name
 from .own_tools import OwnTools
-from .rpc_connection import CallTimeout, ConnectionLost, RpcConnection
-from .rpc_messages import AUTH_REQUIRED, METHOD_NOT_FOUND, RpcError, Unsendable
 from .turn_result import describe_rpc_error
 
 AUTH_SECONDS: Final = 300.0

@@ -22,10 +22,10 @@ from supervisor.core.agent_options import (
 )
 from supervisor.core.errors import InvalidOverride
 from supervisor.drivers.port import DriverContext
+from supervisor.json_rpc.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
+from supervisor.json_rpc.rpc_messages import RpcError, Unsendable
 
 from .client import AcpClient
-from .rpc_connection import CallTimeout, ConnectionLost, RpcConnection
-from .rpc_messages import RpcError, Unsendable
 from .turn_result import describe_rpc_error
 
 # Time for the agent to set one option.

@@ -35,9 +35,9 @@ from supervisor.core.permissions import DEFAULT_MODE, answer_by_mode
 from supervisor.core.state import Decision
 from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.port import DriverContext
+from supervisor.json_rpc.rpc_messages import INVALID_PARAMS, RpcError
 
 from .content import as_list, as_mapping
-from .rpc_messages import INVALID_PARAMS, RpcError
 from .tool_reports import ToolReport, parse_tool_report
 from .workspace import OutsideWorkspace, Workspace
 

@@ -21,11 +21,11 @@ from supervisor.core import agent_events
 from supervisor.core.effects import OfferSteering
 from supervisor.core.ids import InputId, TurnId
 from supervisor.drivers.port import DriverContext
+from supervisor.json_rpc.rpc_connection import CallTimeout, ConnectionLost, RpcConnection
+from supervisor.json_rpc.rpc_messages import InvalidAnswer, RpcError, Unsendable
+from supervisor.json_rpc.rpc_outbox import OutgoingLine
 
 from .content import as_mapping, as_text
-from .rpc_connection import CallTimeout, ConnectionLost, RpcConnection
-from .rpc_messages import InvalidAnswer, RpcError, Unsendable
-from .rpc_outbox import OutgoingLine
 
 SteeringOutcome: TypeAlias = Literal["injected", "promptRequired", "startedNewTurn", "unknown"]
 

@@ -25,9 +25,9 @@ from supervisor.drivers.process.processes import (
     Processes,
     ProcessExit,
 )
+from supervisor.json_rpc.rpc_messages import INVALID_PARAMS, RpcError
 
 from .content import as_integer, as_mapping
-from .rpc_messages import INVALID_PARAMS, RpcError
 from .tool_reports import TERMINAL_PREFIX, ToolReport, shell_line, shorten_title
 
 SHELL: Final = "/bin/sh"

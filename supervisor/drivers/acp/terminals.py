@@ -23,10 +23,15 @@ from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import DriverContext
 from supervisor.drivers.process.processes import AgentProcess, BeforeExec, Launch, Processes
+from supervisor.json_rpc.rpc_messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    RpcError,
+)
 
 from .content import as_mapping
 from .permissions import AskPermission, Grants, check_allowed
-from .rpc_messages import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
 from .terminal import Terminal, TerminalCommand, TerminalOutput, parse_command
 from .workspace import (
     NotRegularFile,

@@ -25,9 +25,9 @@ from supervisor.core.redaction import redact
 from supervisor.core.state import Failure, Outcome
 from supervisor.core.text import printable
 from supervisor.drivers.process.processes import AgentProcess, ProcessExit
+from supervisor.json_rpc.rpc_messages import RpcError
 
 from .content import as_mapping, as_name, truncate
-from .rpc_messages import RpcError
 from .steering import SteeringDelivery
 
 MAX_ERROR_BYTES: Final = 2000

@@ -21,7 +21,7 @@ import orjson
 
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.text import decode_printable, plain_text
-from supervisor.drivers.process.pipes import Line, LineSplitter, OverlongLine
+from supervisor.json_rpc.lines import Line, LineSplitter, OverlongLine
 
 _NAME: Final = r"[^.\[\]=]+"
 _FILTER: Final = rf"\[(?:{_NAME})=[^\[\]]*\]"

@@ -28,13 +28,12 @@ from supervisor.drivers.identity import ProcessIdentity, is_alive
 from supervisor.drivers.port import BlockedOn, DriverContext
 from supervisor.drivers.process.processes import (
     AgentProcess,
-    InputClosed,
-    InputStuck,
     LaunchFailed,
     ProcessExit,
 )
 from supervisor.drivers.process_state import process_blocked_on
 from supervisor.drivers.runtime import DriverRuntime
+from supervisor.json_rpc.rpc_outbox import InputClosed, InputStuck
 
 from .template import SESSION_ID, CommandTemplate, has_placeholder
 

@@ -22,11 +22,12 @@ from trio_util import periodic
 
 from supervisor.core.errors import short_repr
 from supervisor.drivers.identity import ProcessIdentity, identify
+from supervisor.json_rpc.rpc_outbox import InputClosed, InputStuck
 
 from .environment import MARKER_VARIABLE, Marker
 from .fork_server import ChildProcess, ForkServer, move_up
 from .pipes import PipeReader, PipeWriter
-from .processes import InputClosed, InputStuck, Launch, LaunchFailed
+from .processes import Launch, LaunchFailed
 
 GuardianCommand: TypeAlias = Literal["go", "interrupt", "terminate", "kill"]
 

@@ -1,22 +1,18 @@
-"""Our ends of pipes to a process that may stop reading or never stop writing; lines from bytes.
+"""Our ends of pipes to a process that may stop reading or never stop writing.
 
 Rule 1: a descriptor is closed exactly once, and closing wakes a task that waits for it.
 Rule 2: no data is lost: nothing is awaited between reading data and returning it.
-Rule 3: the result does not depend on how the bytes were cut into chunks.
-Rule 4: at most one line of the maximum length is held. A longer line is dropped as it arrives, up
-        to the next newline, and replaced by one `OverlongLine`.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Final, TypeAlias
+from typing import Final
 
-import attrs
 import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
-from .processes import InputClosed, InputStuck
+from supervisor.json_rpc.rpc_outbox import InputClosed, InputStuck
 
 CHUNK_BYTES: Final = 65536
 # The default capacity of a pipe.
@@ -173,97 +169,3 @@ class OutputTail:
     def _add(self, chunk: bytes) -> None:
         self._tail += chunk
         del self._tail[: -self._max_bytes]
-
-
-# An image in a message is some MiB; the output of a whole turn is at most 64 MiB.
-MAX_LINE_BYTES: Final = 16 * 1024 * 1024
-# The part of an overlong line that is kept, to be shown.
-KEPT_BYTES: Final = 4096
-
-
-@attrs.frozen
-class OverlongLine:
-    """Replacement of a line that was longer than allowed; only its beginning is kept."""
-
-    beginning: bytes = attrs.field(repr=False)
-
-
-Line: TypeAlias = bytes | OverlongLine
-
-
-class LineSplitter:
-    """Splits bytes into lines at newlines; empty lines are left out.
-
-    White space around a line (a carriage return at its end) has no meaning in JSON and is stripped.
-    It counts towards the length, which is that of the line as it arrived, without its newline.
-    """
-
-    __slots__ = ("_is_dropping", "_max_line_bytes", "_partial")
-
-    def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
-        self._max_line_bytes = max_line_bytes
-        # Invariant: the unfinished last line, never longer than `_max_line_bytes`.
-        self._partial = bytearray()
-        # True while the rest of an overlong line is dropped; `_partial` is empty then.
-        self._is_dropping = False
-
-    def feed(self, data: bytes) -> list[Line]:
-        """Return the lines that this chunk completes, in order."""
-        found: list[Line] = []
-        *complete, unfinished = data.split(b"\n")
-        if complete and (self._partial or self._is_dropping):
-            self._hold(complete.pop(0), found)
-            self._end(found)
-        for line in complete:
-            self._add(line, found)
-        self._hold(unfinished, found)
-        return found
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Size of the unfinished line."""
-        return len(self._partial)
-
-    def drop_unfinished(self) -> list[Line]:
-        """Drop the unfinished line as if it were too long; return its replacement."""
-        found: list[Line] = []
-        if self._partial:
-            self._drop(bytes(self._partial[:KEPT_BYTES]), found)
-            self._partial = bytearray()
-            self._is_dropping = True
-        return found
-
-    def finish(self) -> list[Line]:
-        """Return the rest since the last newline as a line, at the end of the stream."""
-        found: list[Line] = []
-        self._end(found)
-        return found
-
-    def _hold(self, chunk: bytes, found: list[Line]) -> None:
-        """Append to the unfinished line."""
-        if self._is_dropping:
-            return
-        if len(self._partial) + len(chunk) > self._max_line_bytes:
-            self._drop(bytes(self._partial[:KEPT_BYTES]) + chunk[:KEPT_BYTES], found)
-            self._partial = bytearray()
-            self._is_dropping = True
-        else:
-            self._partial += chunk
-
-    def _end(self, found: list[Line]) -> None:
-        """Complete the unfinished line."""
-        if self._partial:
-            if line := bytes(self._partial).strip():
-                found.append(line)
-            self._partial = bytearray()
-        self._is_dropping = False
-
-    def _add(self, line: bytes, found: list[Line]) -> None:
-        """Add a line that arrived in one chunk."""
-        if len(line) > self._max_line_bytes:
-            self._drop(line, found)
-        elif line := line.strip():
-            found.append(line)
-
-    def _drop(self, beginning: bytes, found: list[Line]) -> None:
-        found.append(OverlongLine(beginning[: min(KEPT_BYTES, self._max_line_bytes)]))

@@ -55,14 +55,6 @@ class ProcessExit:
         return self.code == 0 and self.guarded
 
 
-class InputClosed(Exception):
-    """Standard input of the process is closed, by the process or by us."""
-
-
-class InputStuck(Exception):
-    """The process has not read its standard input within the time limit."""
-
-
 class AgentProcess(Protocol):
     """A running program with everything that it has started."""
 

@@ -256,11 +256,12 @@ def _call(item: CallItem) -> Iterator[str]:
 
 def _permission(item: PermissionItem) -> Iterator[str]:
     by = f"<span class='faint'>by {_escape_line(item.by)}</span>" if item.by else ""
-    yield "<details class='question' open><summary><span>Asked for permission</span>"
+    yield f"<details class='question' open><summary><span>{item.title}</span>"
     yield f"<span class='name'>{_escape_line(item.tool)}</span>{_time(item.at)}"
     yield f"{_badge(item.decision, 'no answer yet')}{by}</summary>\n"
     yield f"<div class='text' dir='auto'>{_escape(item.question)}</div>"
     yield _block("Input", item.input)
+    yield _block("Answer", item.answer)
     yield "</details>\n"
 
 

@@ -81,7 +81,7 @@ class CallItem:
 
 @attrs.define
 class PermissionItem:
-    """A permission request of the agent, and the decision."""
+    """A permission request of the agent, and the decision; or a question, and the answer."""
 
     request_id: str
     tool: str
@@ -90,6 +90,13 @@ class PermissionItem:
     at: float
     decision: str | None = None
     by: str | None = None
+    is_question: bool = False
+    answer: str | None = None  # to a question
+
+    @property
+    def title(self) -> str:
+        """What the agent did, as people read it."""
+        return "Asked a question" if self.is_question else "Asked for permission"
 
 
 @attrs.frozen

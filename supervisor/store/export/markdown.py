@@ -99,9 +99,10 @@ def _render(item: TranscriptItem) -> Iterator[str]:
         case CallItem():
             yield from _call(item)
         case PermissionItem():
-            yield f"**Asked for permission**: {span(item.tool)} *{time_of_day(item.at)}*\n\n"
+            yield f"**{item.title}**: {span(item.tool)} *{time_of_day(item.at)}*\n\n"
             yield fenced(item.question)
             yield _block("Input", item.input)
+            yield _block("Text", item.answer)
             by = f", by {span(item.by)}" if item.by else ""
             yield f"Answer: {span(item.decision or 'none yet')}{by}\n\n"
         case PlanItem():

@@ -216,6 +216,7 @@ class _TranscriptBuilder:
                 _text(body, "question"),
                 body.get("input"),
                 record.at,
+                is_question=body.get("kind") == "question",
             )
             self._permissions[request_id] = question
             self._buffer.append(question)
@@ -225,6 +226,7 @@ class _TranscriptBuilder:
             self._buffer.append(decision_note(record))
         else:
             asked.decision, asked.by = _text(body, "decision"), _text(body, "by")
+            asked.answer = _text(body, "text") or None
 
     def add_note(self, record: Record) -> None:
         body = record.body

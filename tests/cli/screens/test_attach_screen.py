@@ -14,6 +14,8 @@ from supervisor.cli.screens.attach_help import HELP
 from supervisor.cli.screens.attach_words import status_cells
 from supervisor.cli.screens.opened_session import OpenedSession
 from supervisor.client import RemoteSession
+from tests.support import attached_screen
+from tests.support.asking_agent import asking_supervisor
 from tests.support.attached_screen import attached, run
 from tests.support.row_builders import stopped_info
 
@@ -167,6 +169,29 @@ def test_an_answer_for_ever_asks_for_a_second_key() -> None:
             await user.see("reject rm always")
             await user.pilot.press("y")
             await user.see("reject_always by person")
+
+    run(test)
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_a_question_is_answered_by_a_digit_or_by_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attached_screen, "embedded", asking_supervisor)
+
+    async def test() -> None:
+        async with attached("asker") as user:
+            await user.type("which one?\nthis\nthat", "enter")
+            await user.see("Esc answers: 1 this · 2 that · /answer TEXT")
+            await user.pilot.press("1", "y")  # a text, not an answer
+            await user.until(lambda: user.screen.input.text == "1y")
+            await user.pilot.press("ctrl+u", "escape", "2")
+            await user.see("answered by person: that")
+            await user.see("? which one?  that by person")
+
+            await user.type("and now?", "enter")
+            await user.see("Esc answers: /answer TEXT")
+            await user.type("/answer no idea", "enter")
+            await user.see("answered by person: no idea")
+            assert not user.screen.panel.display
 
     run(test)
 

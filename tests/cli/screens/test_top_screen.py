@@ -129,6 +129,34 @@ def test_an_answer_that_lasts_asks_for_a_second_key() -> None:
     on_screen(FakeDaemon(snapshot(asking_row("asks"), requests=(request,))), story)
 
 
+def test_a_question_is_answered_by_a_digit_or_a_typed_text() -> None:
+    asks: dict[str, object] = {"asks": "question", "options": (), "input": None, "tool": "ask"}
+    requests = (
+        make_request("one", "asks", question="which one?", choices=("this", "that"), **asks),
+        make_request("two", "works", question="what else?", **asks),
+    )
+    daemon = FakeDaemon(snapshot(asking_row("asks"), asking_row("works"), requests=requests))
+
+    async def story(top: Shown) -> None:
+        await top.until_shown("> asks")
+        await top.press("i")
+        await top.until_shown("1-9 choose  m type an answer")
+        assert "2 that" in top.text
+        await top.press("y", "3")
+        assert top.daemon.asked == []
+        await top.press("2")
+        await top.until_shown("answered: that")
+        assert top.daemon.asked == [("answer_question", "r_one", "that")]
+        top.daemon.send_items(RequestClosed(RequestId("r_one"), SessionId("s_asks"), "answered"))
+        await top.press("down")
+        await top.until_shown("what else?")
+        await top.press("m", "n", "o", "enter")
+        await top.until(lambda: len(top.daemon.asked) == 2)
+        assert top.daemon.asked[1] == ("answer_question", "r_two", "no")
+
+    on_screen(daemon, story)
+
+
 def test_a_question_answered_elsewhere_is_not_replaced_by_the_next() -> None:
     daemon = FakeDaemon(
         snapshot(

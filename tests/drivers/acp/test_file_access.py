@@ -20,10 +20,10 @@ from supervisor.core.permissions import Permissions
 from supervisor.drivers.acp import file_access as module
 from supervisor.drivers.acp.file_access import FileAccess
 from supervisor.drivers.acp.permissions import Grants
-from supervisor.drivers.acp.rpc_messages import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from supervisor.drivers.acp.tool_reports import ToolReport
 from supervisor.drivers.acp.workspace import NotRegularFile, Workspace, write_file
 from supervisor.drivers.workspaces import find_root
+from supervisor.json_rpc.rpc_messages import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from tests.support.acp_decider import FakeUser, refusal
 from tests.support.driver_context import FakeDriverContext
 

@@ -19,8 +19,8 @@ from supervisor.drivers.acp.permissions import (
     PermissionQuestion,
     parse_request,
 )
-from supervisor.drivers.acp.rpc_messages import INVALID_PARAMS, RpcError
 from supervisor.drivers.acp.tool_reports import ToolReport, parse_tool_report
+from supervisor.json_rpc.rpc_messages import INVALID_PARAMS, RpcError
 from tests.support.acp_decider import FakeUser, refusal
 from tests.support.driver_context import FakeDriverContext
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from acp import meta
 
-from supervisor.drivers.acp.rpc_messages import (
+from supervisor.json_rpc.rpc_messages import (
     INVALID_PARAMS,
     RpcError,
     RpcErrorResponse,
@@ -18,7 +18,7 @@ from supervisor.drivers.acp.rpc_messages import (
     RpcResult,
     encode,
 )
-from supervisor.drivers.acp.rpc_peer import CANCEL, Peer
+from supervisor.json_rpc.rpc_peer import CANCEL, Peer
 from tests.support.acp_schema import SENT_BY, Conversation, Json, Side, assert_valid
 
 # Unstable methods that a supervisor does not use.

@@ -8,13 +8,13 @@ from actors.testing import settle
 from supervisor.core import agent_events
 from supervisor.core.effects import OfferSteering
 from supervisor.core.ids import InputId, TurnId
-from supervisor.drivers.acp.rpc_connection import RpcConnection
-from supervisor.drivers.acp.rpc_handlers import RpcHandlers
 from supervisor.drivers.acp.steering import (
     STEERING_ANSWER_SECONDS,
     STEERING_SETTLE_SECONDS,
     SteeringDelivery,
 )
+from supervisor.json_rpc.rpc_connection import RpcConnection
+from supervisor.json_rpc.rpc_handlers import RpcHandlers
 from tests.support.acp_driver import (
     STEERING,
     STEERS,

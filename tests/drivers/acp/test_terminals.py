@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from supervisor.core.permissions import Permissions
-from supervisor.drivers.acp.rpc_messages import (
+from supervisor.drivers.acp.terminal import DRAIN_SECONDS, KILL_SECONDS, parse_command
+from supervisor.drivers.acp.terminals import LAUNCH_SECONDS, MAX_TERMINALS, Terminals
+from supervisor.drivers.process.processes import ProcessExit
+from supervisor.drivers.workspaces import find_root
+from supervisor.json_rpc.rpc_messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
     RpcError,
 )
-from supervisor.drivers.acp.terminal import DRAIN_SECONDS, KILL_SECONDS, parse_command
-from supervisor.drivers.acp.terminals import LAUNCH_SECONDS, MAX_TERMINALS, Terminals
-from supervisor.drivers.process.processes import ProcessExit
-from supervisor.drivers.workspaces import find_root
 from tests.support.acp_decider import FakeUser, refusal
 from tests.support.acp_terminals import TURN, create
 from tests.support.driver_context import FakeDriverContext

@@ -12,11 +12,11 @@ from trio.testing import wait_all_tasks_blocked
 from supervisor.core.ids import TurnId
 from supervisor.core.permissions import Permissions
 from supervisor.drivers.acp.permissions import Grants
-from supervisor.drivers.acp.rpc_messages import (
-    RpcError,
-)
 from supervisor.drivers.acp.terminals import Terminals
 from supervisor.drivers.acp.tool_reports import parse_tool_report
+from supervisor.json_rpc.rpc_messages import (
+    RpcError,
+)
 from tests.support.acp_decider import FakeUser, refusal
 from tests.support.acp_terminals import TURN, create, make_terminals
 from tests.support.driver_context import FakeDriverContext

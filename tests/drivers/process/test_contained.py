@@ -14,13 +14,12 @@ from supervisor.drivers.process.contained import ContainedProcesses
 from supervisor.drivers.process.fork_server import ForkServer
 from supervisor.drivers.process.pipes import CHUNK_BYTES
 from supervisor.drivers.process.processes import (
-    InputClosed,
-    InputStuck,
     Launch,
     LaunchFailed,
     ProcessExit,
 )
 from supervisor.drivers.workspaces import find_root
+from supervisor.json_rpc.rpc_outbox import InputClosed, InputStuck
 from tests.support.process_programs import (
     PATIENCE_SECONDS,
     accept_process,

@@ -12,7 +12,7 @@ import trio
 
 from supervisor.drivers.identity import ProcessIdentity
 from supervisor.drivers.process.contained import ContainedProcesses, open_processes
-from supervisor.drivers.process.processes import InputClosed
+from supervisor.json_rpc.rpc_outbox import InputClosed
 from tests.support.process_programs import (
     FORK_ALL_KINDS,
     PATIENCE_SECONDS,

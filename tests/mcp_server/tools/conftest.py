@@ -61,7 +61,10 @@ def tools(sup: Supervisor) -> SessionTools:
 async def session(sup: Supervisor) -> Session:
     """Return the session of the parent."""
     return await sup.create(
-        "fake", workspace="/w/x", permissions=Permissions(tools=["look", "bash"])
+        "fake",
+        workspace="/w/x",
+        permissions=Permissions(tools=["look", "bash"]),
+        answers_for_children=True,
     )
 
 

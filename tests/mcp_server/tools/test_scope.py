@@ -22,8 +22,9 @@ NAMING: Final[dict[str, dict[str, Any]]] = {
     "stop": {},
     "tree": {},
     "why": {},
+    "search": {"text": "x"},
 }
-WITHOUT_SESSION: Final = {"agents", "spawn"}
+WITHOUT_SESSION: Final = {"agents", "spawn", "ask", "inbox", "answer"}
 FOREIGN: Final = 1_000
 # A call takes this long: the rate of a caller.
 CALL_SECONDS: Final = 0.05

@@ -12,11 +12,13 @@ from supervisor import Settings, Supervisor
 from supervisor.mcp_server.caller import Caller
 from supervisor.mcp_server.session_tool import SessionTool
 from supervisor.mcp_server.session_tools import SessionTools
-from supervisor.mcp_server.tool_list import TOOLS
+from supervisor.mcp_server.tool_list import ASSISTANT_TOOLS, TOOLS
 from tests.support.tool_calls import CallingSession
 
 NAMES = [tool.name for tool in TOOLS]
-REQUIRED: dict[str, Any] = {"text": "x", "session": "s_1"}
+ALL_TOOLS = (*TOOLS, *(tool for tool in ASSISTANT_TOOLS if tool not in TOOLS))
+ALL_NAMES = [tool.name for tool in ALL_TOOLS]
+REQUIRED: dict[str, Any] = {"text": "x", "session": "s_1", "request": "r", "decision": "x"}
 
 
 def objects_in(schema: Any) -> list[dict[str, Any]]:
@@ -26,7 +28,7 @@ def objects_in(schema: Any) -> list[dict[str, Any]]:
     return [one for item in schema for one in objects_in(item)] if isinstance(schema, list) else []
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
+@pytest.mark.parametrize("tool", ALL_TOOLS, ids=ALL_NAMES)
 def test_the_schemas_of_a_tool_are_valid_and_allow_no_other_fields(tool: SessionTool) -> None:
     described = tool.describe(Settings())
 
@@ -36,14 +38,14 @@ def test_the_schemas_of_a_tool_are_valid_and_allow_no_other_fields(tool: Session
         assert all(one["additionalProperties"] is False for one in objects_in(schema))
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
+@pytest.mark.parametrize("tool", ALL_TOOLS, ids=ALL_NAMES)
 def test_each_argument_of_a_tool_is_described(tool: SessionTool) -> None:
     properties = tool.describe(Settings()).input_schema["properties"]
 
     assert [name for name, one in properties.items() if not one.get("description")] == []
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
+@pytest.mark.parametrize("tool", ALL_TOOLS, ids=ALL_NAMES)
 def test_a_tool_that_only_reads_destroys_nothing(tool: SessionTool) -> None:
     hints = tool.describe(Settings()).annotations
 
@@ -64,7 +66,7 @@ async def test_a_caller_that_may_only_look_gets_the_tools_that_only_read(
 
 
 async def test_the_instructions_have_at_most_a_dozen_lines(tools: SessionTools) -> None:
-    for scope in ("self", "self,look"):
+    for scope in ("self", "self,look", "all"):
         text = tools.instructions_for(Caller(name="x", scope=scope))
 
         assert len(text.splitlines()) <= 12

@@ -12,13 +12,13 @@ import pytest
 
 from supervisor.core.rules import steering, turn_flow
 from supervisor.core.step import Draft
-from supervisor.drivers.acp import rpc_outbox
 from supervisor.drivers.acp import steering as acp_steering
 from supervisor.drivers.acp.acp_session import AcpSession
 from supervisor.drivers.acp.driver import AcpDriver
-from supervisor.drivers.acp.rpc_connection import RpcConnection
 from supervisor.drivers.acp.steering import SteeringDelivery
 from supervisor.drivers.runtime import DriverRuntime
+from supervisor.json_rpc import rpc_outbox
+from supervisor.json_rpc.rpc_connection import RpcConnection
 from tests.simulation.planted_faults import Mutant
 
 from .attacks import (

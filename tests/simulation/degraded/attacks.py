@@ -118,6 +118,8 @@ async def check_usable(harness: FlappingHarness, *sessions: Session) -> None:
         await harness.stop(session)
         answer: object = None
         for _ in range(MAX_HELD):  # queued inputs run first and may stop it again
+            if (await session.info()).phase == "stopping":
+                await session.wait_stopped()  # as the hint of a refusal says
             answer = await harness.attempt(session.prompt(harness.text("say")))
             if not isinstance(answer, SupervisorError):
                 break

@@ -206,9 +206,9 @@ def permissions_widened(patch: Patch) -> None:
 def depth_not_checked(patch: Patch) -> None:
     real = admission._require
 
-    def require(limit: str, *rest: Any) -> None:
+    def require(limit: str, *rest: Any, **more: Any) -> None:
         if limit != "max_depth":
-            real(limit, *rest)
+            real(limit, *rest, **more)
 
     patch.setattr(admission, "_require", require)
 

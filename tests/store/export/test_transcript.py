@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,6 +140,21 @@ def test_a_permission_request_has_its_decision() -> None:
     assert [(item.tool, item.decision, item.by) for item in questions] == [
         ("edit", "allow_once", "person")
     ]
+
+
+def test_a_question_has_its_answer() -> None:
+    history = SampleHistory()
+    asked = {"request_id": "req_1", "tool": "ask", "question": "which?", "input": None}
+    history.note("permission_asked", **asked, options=[], asks="person", choices=["a"])
+    answer = {"request_id": "req_1", "decision": "answered", "by": "person", "text": "b\nor c"}
+    history.note("permission_answered", **answer)
+    asking, answering = records_of(history)[-2:]
+    asking = attrs.evolve(asking, body={**asking.body, "kind": "question"})
+
+    (item,) = transcript_items([asking, answering])
+    assert isinstance(item, PermissionItem)
+
+    assert (item.title, item.answer, item.by) == ("Asked a question", "b\nor c", "person")
 
 
 def test_chapters_are_numbered_from_one() -> None:

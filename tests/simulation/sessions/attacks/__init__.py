@@ -7,6 +7,7 @@ from .exiting import exit_during_work
 from .interrupting import interrupt_scopes
 from .keys import contend_for_key
 from .permissions import answer_permissions
+from .questions import answer_questions
 from .sending import send_concurrently
 from .stopping import stop_and_resume
 from .store_faults import fail_store_writes
@@ -18,6 +19,7 @@ ATTACKS: tuple[Attack, ...] = (
     send_concurrently,
     interrupt_scopes,
     answer_permissions,
+    answer_questions,
     crash_agents,
     stop_and_resume,
     fail_store_writes,
@@ -30,6 +32,7 @@ __all__ = [
     "ATTACKS",
     "Attack",
     "answer_permissions",
+    "answer_questions",
     "contend_for_key",
     "crash_agents",
     "exit_during_work",
