@@ -35,7 +35,7 @@ logger = logging.getLogger("supervisor.mcp")
 SOCKET_NAME: Final = "tools.sock"
 # A longer path is not usable on every system; the socket is then in a temporary folder.
 MAX_PATH_BYTES: Final = 103
-# Each call is a connection, and a waiting call keeps its own.
+# Each call under way has a connection, and a bridge keeps one for some seconds after a call.
 MAX_CONNECTIONS: Final = 1000
 _LIMITED: Final = "the number of calls of agents at once"
 

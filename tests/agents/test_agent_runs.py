@@ -100,10 +100,12 @@ def test_the_table_has_a_row_for_each_agent() -> None:
     table = AgentTable()
     table.set("one", "stdio", "yes")
     table.set("two", "version", "1.0")
+    table.add("one", "calls our tools", "http")
+    table.add("one", "calls our tools", "stdio")
 
     assert table.lines()[2:] == [
-        "| one | - | yes | - | - | - | - |",
-        "| two | 1.0 | - | - | - | - | - |",
+        "| one | - | yes | - | stdio, http | - | - | - |",
+        "| two | 1.0 | - | - | - | - | - | - |",
     ]
 
 

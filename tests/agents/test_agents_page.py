@@ -27,7 +27,8 @@ def expected_row(agent: RealAgent) -> list[str]:
         "shell" in agent.asks_for,
     )
     stdio, http, tool, shell = ("yes" if one else "no" for one in facts)
-    return [agent.name, stdio, http, f"`{agent.tool_name}`", tool, shell]
+    ours = ", ".join(agent.transports)
+    return [agent.name, stdio, http, ours, f"`{agent.tool_name}`", tool, shell]
 
 
 def test_the_page_has_a_row_for_each_real_agent() -> None:

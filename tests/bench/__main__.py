@@ -28,6 +28,7 @@ from tests.bench import (
     sessions,
     start,
     tell,
+    tools,
     trees,
 )
 from tests.bench._measure import measure
@@ -49,6 +50,7 @@ GROUPS = (
     acp,
     processes,
     http,
+    tools,
     cli,
     screens,
 )

@@ -45,31 +45,6 @@ def test_doctor_runs_every_check_and_finds_no_error(call: Caller) -> None:
     assert done.code == 0
 
 
-def test_doctor_says_how_each_agent_gets_its_tools(call: Caller, home: Path) -> None:
-    file = home / "understudy.toml"
-    file.write_text(
-        '[agents.plain]\ncommand = "sh"\n'
-        '[agents.far]\ncommand = "sh"\ntools = "http"\n'
-        '[agents.none]\ncommand = "sh"\ntools = "off"\n'
-        '[agents.print]\ndriver = "command"\ncommand = "sh"\n'
-    )
-    file.chmod(0o600)
-
-    done = call("doctor", "--agents", "--json")
-
-    found = [one for one in done.json["findings"] if one["check"] == "tools"]
-    proof, *others = [(one["level"], one["detail"]) for one in found]
-    assert proof[0] == "ok"
-    assert "has called a tool of its session" in proof[1]
-    assert others == [
-        ("ok", "plain: tools over stdio"),
-        ("warning", "far takes tools over HTTP only, and the daemon has no port"),
-        ("ok", 'none: no tools, because of tools = "off"'),
-        ("ok", "print: no MCP server, because it does not speak ACP"),
-    ]
-    assert done.code == 0
-
-
 def test_an_error_exits_with_1_and_prints_its_hint(call: Caller, home: Path) -> None:
     file = home / "understudy.toml"
     file.write_text("[settings]\nqueue_cup = 1\n")

@@ -43,11 +43,16 @@ class Assistant:
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
 
-    def read(self) -> Any:  # noqa: ANN401 - any JSON
+    def read(self, number: int | None = None) -> Any:  # noqa: ANN401 - any JSON
+        """Return the next answer, which must be that of the call with the number, or the last."""
         assert self.process.stdout is not None
         answer = json.loads(self.process.stdout.readline())
-        assert answer["id"] == self._calls
+        assert answer["id"] == (self._calls if number is None else number)
         return answer
+
+    def call(self, tool: str, **arguments: object) -> Any:  # noqa: ANN401 - any JSON
+        """Call a tool; return its result."""
+        return self.ask("tools/call", name=tool, arguments=arguments)["result"]
 
     def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - any JSON
         self.send(method, **params)
@@ -101,6 +106,28 @@ def test_a_killed_daemon_is_reported_and_the_next_call_starts_another() -> None:
         assert "the next call connects again" in failure["error"]["message"]
         assert assistant.ask("ping")["result"] == {}
         assert daemon_pid() != first.pid
+        assert assistant.close() == 0
+
+
+def test_a_wait_ends_with_its_daemon_and_the_next_wait_has_the_outcome() -> None:
+    assistant = Assistant()
+    with assistant.process:
+        assistant.initialize()
+        created = assistant.call("create", agent="scripted", name="sleeper")
+        assistant.call("send", session="sleeper", text="sleep 600")
+        waiting = {"sessions": ["sleeper"], "seconds": 45}
+        assistant.send("tools/call", name="wait", arguments=waiting)
+        assert assistant.ask("ping")["result"] == {}  # it overtakes the wait, which was sent before
+        os.kill(daemon_pid(), signal.SIGKILL)
+        failure = assistant.read(4)
+        wait_for(lambda: not is_listening(socket_path()))
+        waited = assistant.call("wait", **waiting)
+
+        assert "the supervisor has ended" in failure["error"]["message"]
+        assert waited["structuredContent"]["reason"] == "news"
+        (session,) = waited["structuredContent"]["sessions"]
+        assert session["session"] == created["structuredContent"]["session"]
+        assert session["outcome"] == "lost"
         assert assistant.close() == 0
 
 

@@ -1,11 +1,13 @@
 """Runs of a real agent under a real supervisor, with a stand-in model and nothing else to reach.
 
 `open_agent_run` opens everything and `AgentRun.prompt` plays one script. MCP servers are arguments,
-so a scenario with other tools is another script: `RealAgent.script` writes it for each agent.
+so a scenario with other tools is another script: `RealAgent.script` writes it for each agent. An
+agent also has our own tools; a run in a daemon gives them over HTTP.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,8 +18,12 @@ import trio
 
 import supervisor
 from supervisor import Decision, Session, Supervisor
+from supervisor.drivers.acp.agent import AcpAgent
+from supervisor.drivers.agent_tools import ToolsSetting
 
 from .agent_installation import Installed
+from .daemon_in_process import running, temporary_home
+from .daemon_process import free_port
 from .refusing_proxy import RefusingProxy, open_refusing_proxy
 from .stand_in_model.conversation import Returned
 from .stand_in_model.server import Asked, StandInModel, open_stand_in_model
@@ -25,6 +31,8 @@ from .stand_in_model.server import Asked, StandInModel, open_stand_in_model
 RUN_SECONDS: Final = 180.0
 PROMPT_SECONDS: Final = 90.0
 _POLL_SECONDS: Final = 0.02
+# The name of the scripted agent, which a real one may spawn.
+HELPER: Final = "helper"
 
 
 @attrs.frozen
@@ -104,11 +112,18 @@ class AgentRun:
             await trio.sleep(_POLL_SECONDS)
 
 
+@attrs.frozen
+class _Surroundings:
+    """What a run has around its agent."""
+
+    model: StandInModel
+    proxy: RefusingProxy
+    workspace: Path
+    environ: Mapping[str, str]
+
+
 @asynccontextmanager
-async def open_agent_run(
-    installed: Installed, folder: Path, *, servers: Iterable[Mapping[str, Any]] = ()
-) -> AsyncIterator[AgentRun]:
-    """Open a supervisor with this agent and an idle session of it; `folder` gets home and work."""
+async def _open_surroundings(installed: Installed, folder: Path) -> AsyncIterator[_Surroundings]:
     home, workspace = folder / "home", folder / "work"
     home.mkdir()
     workspace.mkdir()
@@ -119,12 +134,60 @@ async def open_agent_run(
                 **_closed_off(home, proxy),
                 **installed.agent.configure(home, model.url),
             }
-            agent = supervisor.acp(
-                installed.agent.name, installed.command, env=environ, mcp_servers=servers
-            )
-            async with supervisor.open(":memory:", agents=[agent]) as sup:
-                session = await sup.create(agent.name, workspace=str(workspace))
-                yield AgentRun(sup, session, model, proxy, workspace)
+            yield _Surroundings(model, proxy, workspace, environ)
+
+
+@asynccontextmanager
+async def open_agent_run(
+    installed: Installed, folder: Path, *, servers: Iterable[Mapping[str, Any]] = ()
+) -> AsyncIterator[AgentRun]:
+    """Open a supervisor with this agent and an idle session of it; `folder` gets home and work."""
+    async with _open_surroundings(installed, folder) as around:
+        agent = supervisor.acp(
+            installed.agent.name, installed.command, env=around.environ, mcp_servers=servers
+        )
+        helper = supervisor.scripted_process(HELPER)
+        async with supervisor.open(":memory:", agents=[agent, helper]) as sup:
+            yield await _begin(sup, installed, around)
+
+
+@asynccontextmanager
+async def open_agent_run_in_daemon(
+    installed: Installed, folder: Path, *, tools: ToolsSetting
+) -> AsyncIterator[AgentRun]:
+    """Open a daemon that listens on TCP too; its agent gets our tools as `tools` says."""
+    async with _open_surroundings(installed, folder) as around:
+        text = _configuration(installed, around.environ, tools)
+        with temporary_home(text) as home:
+            async with running(home, seconds=RUN_SECONDS) as daemon:
+                yield await _begin(daemon.sup, installed, around)
+
+
+@asynccontextmanager
+async def open_configured_agent(installed: Installed, folder: Path) -> AsyncIterator[AcpAgent]:
+    """Yield the agent as a run has it, with its model, without a supervisor."""
+    async with _open_surroundings(installed, folder) as around:
+        yield supervisor.acp(installed.agent.name, installed.command, env=around.environ)
+
+
+async def _begin(sup: Supervisor, installed: Installed, around: _Surroundings) -> AgentRun:
+    session = await sup.create(installed.agent.name, workspace=str(around.workspace))
+    return AgentRun(sup, session, around.model, around.proxy, around.workspace)
+
+
+def _configuration(installed: Installed, environ: Mapping[str, str], tools: ToolsSetting) -> str:
+    """Return the file of a daemon with the agent and the helper."""
+    helper = supervisor.scripted_process(HELPER)
+    # The strings and lists of JSON are those of TOML.
+    return "\n".join(
+        [
+            f"[daemon]\ntcp_port = {free_port()}",
+            f"[agents.{HELPER}]\ncommand = {json.dumps(list(helper.command))}",
+            f"[agents.{installed.agent.name}]\ncommand = {json.dumps(installed.command)}",
+            f"tools = {json.dumps(tools)}\n[agents.{installed.agent.name}.env]",
+            *(f"{name} = {json.dumps(value)}" for name, value in environ.items()),
+        ]
+    )
 
 
 def _closed_off(home: Path, proxy: RefusingProxy) -> dict[str, str]:

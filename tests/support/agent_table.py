@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 COLUMNS: Final = (
-    *("agent", "version", "stdio", "http", "name of a tool"),
+    *("agent", "version", "stdio", "http", "calls our tools", "name of a tool"),
     *("asks before a tool", "asks before its shell"),
 )
 NOT_RUN: Final = "-"
@@ -24,6 +24,13 @@ class AgentTable:
         """Set one cell."""
         assert column in COLUMNS
         self._rows.setdefault(agent, {"agent": agent})[column] = value
+
+    def add(self, agent: str, column: str, value: str) -> None:
+        """Add to the values of one cell; stdio comes before http."""
+        assert column in COLUMNS
+        row = self._rows.setdefault(agent, {"agent": agent})
+        known = {*row.get(column, value).split(", "), value}
+        row[column] = ", ".join(sorted(known, reverse=True))
 
     def lines(self) -> list[str]:
         """Return the table in Markdown; nothing if no cell was set."""

@@ -90,8 +90,9 @@ async def running(
     environ: Mapping[str, str] | None = None,
     secret_filter: SecretFilter | None = None,
     make_toolbox: MakeToolbox | None = None,
+    seconds: float = 30.0,
 ) -> AsyncIterator[Running]:
-    """Run a daemon and yield it with a client; it exits with the block."""
+    """Run a daemon and yield it with a client; it exits with the block, within this time."""
     ended: list[int] = []
     orders = DaemonSignals()
     codes: list[ExitCode] = []
@@ -111,7 +112,7 @@ async def running(
             codes.append(await work(task_status=task_status))
 
         async with trio.open_nursery() as nursery:
-            with trio.fail_after(30):
+            with trio.fail_after(seconds):
                 sup = await nursery.start(run)
                 async with connect(home.socket) as remote:
                     made = Running(home, orders, sup, remote)

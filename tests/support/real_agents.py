@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import attrs
 
+from supervisor.drivers.agent_tools import ToolsTransport
+
 MODEL: Final = "stand-in"
 KEY: Final = "no-real-key-0123456789"
 
@@ -58,7 +60,7 @@ class RealAgent:
     needs_node: int = 20
     call_steps: CallSteps = call_directly
     # Transports of MCP servers that reach the model; the tests fail if this changes.
-    transports: tuple[str, ...] = ("stdio", "http")
+    transports: tuple[ToolsTransport, ...] = ("stdio", "http")
     # What it asks a person for in its own settings: its shell, tools of MCP servers.
     asks_for: tuple[str, ...] = ("shell", "MCP")
 

@@ -31,7 +31,10 @@ _SIGNS: Final = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error
 @state_option
 @config_option
 @click.option(
-    "--agents", "with_agents", is_flag=True, help="Also check how agents get their tools."
+    "--agents",
+    "with_agents",
+    is_flag=True,
+    help="Also start each agent, and check that it gets its tools.",
 )
 @json_option
 def doctor(*, state: str | None, config_path: str | None, with_agents: bool, as_json: bool) -> int:
@@ -54,7 +57,7 @@ async def _doctor(
         if with_agents:
             findings.append(await tools_check.check_tool_call())
             if configuration is not None:
-                findings += tools_check.check_hand_over(configuration)
+                findings += await tools_check.check_hand_over(configuration)
         settings = None if configuration is None else configuration.daemon
         findings += await _check_daemon_and_stores(settings, store)
     if screen.as_json:

@@ -1,10 +1,9 @@
-"""Checks of `--agents`: how each agent gets the tools of its session, and whether a call works."""
+"""Checks of `--agents`: whether a tool can be called, and how each agent gets the tools."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +12,10 @@ import trio
 from supervisor.cli.text_format import format_duration
 from supervisor.configuration import AgentCatalog, Configuration, make_agents
 from supervisor.core.errors import SupervisorError
+from supervisor.drivers.agent_tools import TOOLS_SERVER, ToolsTransport
 
 from .findings import Finding, error, ok, warning
+from .hand_over_proof import PROOF_SECONDS, prove_hand_over
 
 if TYPE_CHECKING:
     from supervisor.drivers.port import AgentKind
@@ -48,29 +49,40 @@ async def check_tool_call() -> Finding:
     return ok("tools", f"the scripted agent has called a tool of its session ({took})")
 
 
-def check_hand_over(configuration: Configuration) -> Iterator[Finding]:
-    """Say of each agent that can be started how it gets the tools."""
+async def check_hand_over(configuration: Configuration) -> list[Finding]:
+    """Say of each agent that can be started how it gets the tools, and whether it asks for them."""
     catalog = AgentCatalog(configuration.agents, os.environ)
     try:
         configured = make_agents(configuration, environ=os.environ)
     except SupervisorError:  # already reported by the check of the configuration
         configured = []
-    for agent in [*configured, *catalog.installed().values()]:
-        yield _hand_over(agent, configuration.daemon.tcp_port)
+    agents = [*configured, *catalog.installed().values()]
+    port = configuration.daemon.tcp_port
+    ways = {agent.name: _way(agent, port) for agent in agents}
+    wanted = {name: way for name, way in ways.items() if isinstance(way, str)}
+    proofs = await prove_hand_over(
+        [one for one in agents if one.name in wanted], wanted, seconds=PROOF_SECONDS
+    )
+    return [way if isinstance(way, Finding) else proofs[name] for name, way in ways.items()]
 
 
-def _hand_over(agent: AgentKind, tcp_port: int | None) -> Finding:
+def _way(agent: AgentKind, tcp_port: int | None) -> ToolsTransport | Finding:
+    """Return how the agent gets the tools, or why it does not."""
     from supervisor.drivers.acp.agent import AcpAgent  # noqa: PLC0415 - slow to import
     from supervisor.drivers.acp.capabilities import AgentCapabilities  # noqa: PLC0415 - as above
     from supervisor.drivers.acp.own_tools import transport_for  # noqa: PLC0415 - as above
     from supervisor.drivers.confined import Confined  # noqa: PLC0415 - as above
 
-    inside = agent.agent if isinstance(agent, Confined) else agent
+    inside, permissions = agent, None
+    if isinstance(agent, Confined):
+        inside, permissions = agent.agent, agent.permissions
     if not isinstance(inside, AcpAgent):
         return ok("tools", f"{agent.name}: no MCP server, because it does not speak ACP")
     transport = transport_for(inside, AgentCapabilities())
     if transport is None:
         return ok("tools", f'{agent.name}: no tools, because of tools = "off"')
+    if permissions is not None and not permissions.allows("mcp_servers", TOOLS_SERVER):
+        return ok("tools", f"{agent.name}: no tools, because its permissions do not name them")
     if transport == "http" and tcp_port is None:
         return warning(
             "tools",
@@ -78,4 +90,4 @@ def _hand_over(agent: AgentKind, tcp_port: int | None) -> Finding:
             f"{agent.name} takes tools over HTTP only, and the daemon has no port",
             "set daemon.tcp_port",
         )
-    return ok("tools", f"{agent.name}: tools over {transport}")
+    return transport

@@ -6,9 +6,9 @@ loop too.
 
 Rule 1: only modules of the standard library that load at once: every agent pays for this process.
         `json` and `socket` alone would take longer than the interpreter itself.
-Rule 2: one thread and one wait. Each message is a request of its own, on a connection of its own,
-        so a call that waits delays no other, and a call after the end of a supervisor finds the
-        next one.
+Rule 2: one thread and one wait. Each message is a request of its own, on a connection that has no
+        other meanwhile, so a call that waits delays no other. One connection is kept for the next
+        call, for a bounded time; a call after the end of a supervisor connects again.
 Rule 3: every request of the client is answered once, with an error if nobody else answers it,
         unless the client has cancelled it.
 Rule 4: lines, answers and the number of calls at once have bounds.

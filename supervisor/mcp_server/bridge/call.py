@@ -1,4 +1,4 @@
-"""One call: a request to `/mcp` on a connection of its own, and its answer."""
+"""One call: a request to `/mcp` on a connection that has no other meanwhile, and its answer."""
 
 import time
 
@@ -41,10 +41,7 @@ class ToolsAddress:
         return made
 
     def head(self, length: int, more: "list[tuple[str, str]]") -> bytes:
-        """Return the head of a request with a body of that many bytes.
-
-        HTTP/1.0, so that the end of the answer is the end of the connection.
-        """
+        """Return the head of a request with a body of that many bytes."""
         host = "localhost" if isinstance(self.place, str) else f"127.0.0.1:{self.place}"
         headers = [
             ("host", host),
@@ -56,7 +53,7 @@ class ToolsAddress:
         if self._token is not None:
             headers.append(("authorization", f"Bearer {self._token}"))
         lines = [f"{name}: {value}\r\n" for name, value in headers]
-        return f"POST /mcp HTTP/1.0\r\n{''.join(lines)}\r\n".encode()
+        return f"POST /mcp HTTP/1.1\r\n{''.join(lines)}\r\n".encode()
 
 
 class CallFailed(Exception):
@@ -75,6 +72,14 @@ class BridgeCall:
         # Number of bytes of the head, 0 until it is complete; and of the body, None if unknown.
         self._head_bytes = 0
         self._body_bytes: int | None = None
+        # Whether the server leaves the connection open after the answer.
+        self._is_kept = False
+
+    @property
+    def is_kept(self) -> bool:
+        """True if another request may be sent on the connection, after the whole answer."""
+        answer_bytes = self._head_bytes + (self._body_bytes or 0)
+        return self._is_kept and not self.unsent and len(self._received) == answer_bytes
 
     def send(self) -> None:
         """Send what the connection takes now."""
@@ -113,10 +118,21 @@ class BridgeCall:
         if end < 0:
             return
         self._head_bytes = end + 4
+        is_closed_after = not self._received.startswith(b"HTTP/1.1")
         for header in self._received[:end].lower().split(b"\r\n")[1:]:
             name, _, value = header.partition(b":")
-            if name == b"content-length" and value.strip().isdigit():
+            value = value.strip()
+            if name == b"content-length" and value.isdigit():
                 self._body_bytes = int(value)
+            elif name == b"transfer-encoding" and value != b"identity":
+                raise CallFailed(
+                    "the supervisor sent an answer in pieces, which no supervisor does"
+                )
+            elif name == b"connection" and value == b"close":
+                is_closed_after = True
+        if self._body_bytes is None and self._status() in _HTTP_NO_ANSWER:
+            self._body_bytes = 0
+        self._is_kept = self._body_bytes is not None and not is_closed_after
 
     def _is_complete(self, *, is_at_end: bool) -> bool:
         if not self._head_bytes:
@@ -125,8 +141,11 @@ class BridgeCall:
             return is_at_end
         return len(self._received) >= self._head_bytes + self._body_bytes
 
+    def _status(self) -> int:
+        return int(self._received[9:12]) if self._received[9:12].isdigit() else 0
+
     def _line(self) -> bytes:
-        status = int(self._received[9:12]) if self._received[9:12].isdigit() else 0
+        status = self._status()
         body = bytes(self._received[self._head_bytes :])
         if status in _HTTP_NO_ANSWER or not body.strip():
             return b""

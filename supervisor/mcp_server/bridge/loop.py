@@ -17,12 +17,16 @@ from .message import (
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
 MAX_LINE_BYTES = 1024 * 1024
 MAX_CALLS = 64
 # Calls that run when standard input ends may be answered within this time.
 LAST_ANSWERS_SECONDS = 1.0
+# How long a connection is kept for the next call. The server closes it after 30 s, and it should
+# not be the server: a request that crosses the end of its connection fails.
+KEEP_SECONDS = 10.0
 
 
 class Bridge:
@@ -39,11 +43,16 @@ class Bridge:
         client_in: int = 0,
         client_out: int = 1,
         start: "Callable[[], object] | None" = None,
+        keep_seconds: float = KEEP_SECONDS,
     ) -> None:
         self._address = address
         self._in, self._out = client_in, client_out
         self._start = start
+        self._keep_seconds = keep_seconds
         self._calls: dict[int, BridgeCall] = {}
+        # Invariant: a connection without a call, open since the end of its last one; at most one.
+        self._kept: socket.socket | None = None
+        self._kept_until = 0.0
         self._unread = bytearray()
         # True while the rest of a line that is too long is dropped.
         self._is_dropping = False
@@ -61,6 +70,7 @@ class Bridge:
         except BrokenPipeError:
             pass  # the client has gone without closing our input
         finally:
+            self._close_kept()
             for call in self._calls.values():
                 call.connection.close()
 
@@ -71,12 +81,21 @@ class Bridge:
             poll.register(self._in, select.POLLIN)
         for descriptor, call in self._calls.items():
             poll.register(descriptor, select.POLLIN | (select.POLLOUT if call.unsent else 0))
+        kept = -1 if self._kept is None else self._kept.fileno()
+        if kept >= 0:
+            poll.register(kept, select.POLLIN)
         for descriptor, event in poll.poll(self._pause()):
             if descriptor == self._in:
                 self._read()
+            elif descriptor == kept:
+                self._close_kept()  # nothing was asked for, so this is its end
             elif descriptor in self._calls:
                 self._advance(descriptor, self._calls[descriptor], event)
-        now = time.monotonic()
+        self._end_overdue(time.monotonic())
+
+    def _end_overdue(self, now: float) -> None:
+        if now >= self._kept_until:
+            self._close_kept()
         for descriptor, call in list(self._calls.items()):
             if now >= call.deadline:
                 self._end(descriptor, f"no answer within {CALL_SECONDS:g} seconds")
@@ -85,6 +104,7 @@ class Bridge:
         """Return the milliseconds until the next deadline; None if there is none."""
         ends = [call.deadline for call in self._calls.values()]
         ends += [] if self._ends_at is None else [self._ends_at]
+        ends += [] if self._kept is None else [self._kept_until]
         return max(0.0, min(ends) - time.monotonic()) * 1000 + 1 if ends else None
 
     def _advance(self, descriptor: int, call: BridgeCall, event: int) -> None:
@@ -103,7 +123,7 @@ class Bridge:
             result = fields_of(line).get("result")
             version = result.get("protocolVersion") if isinstance(result, dict) else None
             self._version = version if isinstance(version, str) else None
-        self._drop(descriptor)
+        self._keep(self._calls.pop(descriptor))
         if call.message.is_request:
             self._write(line or error_line(call.message.id, NOT_CONNECTED, "the answer is empty"))
 
@@ -117,6 +137,31 @@ class Bridge:
         call = self._calls.pop(descriptor)
         call.connection.close()
         return call
+
+    def _keep(self, call: BridgeCall) -> None:
+        """Keep the connection of a call that has ended for the next one, or close it."""
+        if self._kept is not None or not call.is_kept:
+            call.connection.close()
+            return
+        self._kept = call.connection
+        self._kept_until = time.monotonic() + self._keep_seconds
+
+    def _take_kept(self) -> "socket.socket | None":
+        """Return the kept connection, unless its other end is closed."""
+        taken, self._kept = self._kept, None
+        if taken is None:
+            return None
+        poll = select.poll()
+        poll.register(taken, select.POLLIN)
+        if poll.poll(0):
+            taken.close()
+            return None
+        return taken
+
+    def _close_kept(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     # The client's side ------------------------------------------------------------------
 
@@ -171,17 +216,20 @@ class Bridge:
 
     def _begin(self, message: ClientMessage) -> None:
         """Send a message; raise `OSError` if nothing listens."""
-        try:
-            connection = self._address.connect()
-        except OSError:
-            if self._start is None:
-                raise
-            self._start()
-            connection = self._address.connect()
+        connection = self._take_kept() or self._connect()
         head = self._address.head(len(message.line), message.headers(self._version))
         call = BridgeCall(message, connection, head + message.line)
         self._calls[connection.fileno()] = call
         call.send()
+
+    def _connect(self) -> "socket.socket":
+        try:
+            return self._address.connect()
+        except OSError:
+            if self._start is None:
+                raise
+            self._start()
+            return self._address.connect()
 
     def _cancel(self, message_id: object) -> None:
         """Close the connection of a call, which cancels it; its request is not answered."""
