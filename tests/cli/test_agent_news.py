@@ -83,7 +83,9 @@ def test_the_details_of_top_have_the_context(path: Path) -> None:
         async with supervisor.open(path, agents=[supervisor.scripted_process("agent")]) as sup:
             info = next(one for one in (await sup.list()).items if one.name == "anna")
         lines = details_lines(Entry(row_of(info), "idle", 0.0), None, {}, now=info.updated_at)
-        return ["".join(getattr(cell, "text", cell) for cell in line) for line in lines]
+        return [
+            "".join(cell if isinstance(cell, str) else cell.text for cell in line) for line in lines
+        ]
 
     assert "context 100 of 200000 tokens (0 %)" in trio.run(read)
 

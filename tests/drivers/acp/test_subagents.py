@@ -7,12 +7,12 @@ from typing import Any
 from supervisor.drivers.acp.subagents import MAX_SUBAGENTS, Subagents
 
 
-def update(name: str = "child", **fields: object) -> dict[str, Any]:
+def update(name: str = "child", /, **fields: object) -> dict[str, Any]:
     return {"sessionUpdate": "subagent_update", "sessionId": name, **fields}
 
 
-def record(subagents: Subagents, *args: str, **fields: object) -> Any:  # noqa: ANN401 - a body
-    return subagents.on_update(update(*args, **fields))
+def record(subagents: Subagents, name: str = "child", /, **fields: object) -> Any:  # noqa: ANN401 - a body
+    return subagents.on_update(update(name, **fields))
 
 
 def test_the_first_report_of_a_subagent_is_a_record() -> None:
