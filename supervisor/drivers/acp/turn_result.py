@@ -1,8 +1,8 @@
 """Outcome of a turn: the state of the running turn, its end, and failures as text for users.
 
 `end_turn` does not prove success: when a model request fails, some agents end the turn with the
-error as their text, and some with no text at all. Such a turn has failed. But text about an error,
-after work or in the agent's own words, is not an error of the turn.
+error as their text, some with a notice of it, and some with nothing at all. Such a turn has failed.
+But text about an error, after work or in the agent's own words, is not an error of the turn.
 
 A turn that an agent started by itself answers no prompt of ours. It is over when the agent is
 silent: for a long time before its first output, because models think first, and never while one

@@ -2,7 +2,7 @@
 
 Rule 1: no update raises an exception, except `OutputTooLarge`.
 Rule 2: updates that an agent replays (`session/load` does) are history: they make no records and
-        no usage. From updates while no turn runs, only the agent's status is kept.
+        no usage. From updates while no turn runs, only the agent's status and news are kept.
 Rule 3: unknown updates are ignored, counted, and reported once per kind.
 
 Agents report usage in two forms, and neither is the usage since the last report. `usage_update` has
@@ -221,10 +221,12 @@ class Updates:
 
         Any update of a subagent counts as progress of the turn.
         """
+        subagents = self._news.subagents
+        if subagents is None:
+            return params
         if self._turn is not None and self.subagent_name(params) is not None:
             self._context.mark_progress()
-        subagents = self._news.subagents
-        return params if subagents is None else subagents.routed(params)
+        return subagents.routed(params)
 
     def subagent_name(self, params: object) -> str | None:
         """Return the name of the subagent that sent a message; None if the agent itself did."""
@@ -256,7 +258,7 @@ class Updates:
         elif kind in STATUS_UPDATES:
             self.status = self.status.with_update(fields)
         turn = self._turn
-        if self._news.handles(kind):
+        if kind not in _UPDATE_HANDLERS and self._news.handles(kind):
             self._on_news(fields)
         elif turn is None or self._is_replaying:
             if kind == "usage_update" and not self._had_turns:
