@@ -45,8 +45,8 @@ nitpick_ignore_regex = [
     ("py:class", r"([\w.]+\.)?ChildHandle"),
     # The common base of the public classes `Ref` and `Group`.
     ("py:class", r"([\w.]+\.)?Handle"),
-    # Used by the daemon only; not a public name.
-    ("py:class", r"([\w.]+\.)?Introspection"),
+    # Used by the daemon and its tools only; not public names.
+    ("py:class", r"([\w.]+\.)?(Introspection|ToolAccess)"),
     # Ids are plain text to users.
     ("py:class", r"supervisor\.core\.ids\.(Session|Turn|Input|Call|Request)Id"),
 ]
