@@ -27,6 +27,7 @@ from .client_link import ClientLink
 from .notices import notice
 from .permission_form import (
     ClientAnswer,
+    QuestionAnswer,
     form_params,
     permission_params,
     read_form,
@@ -111,7 +112,9 @@ class Questions:
         request, session_id = question.request, question.session_id
         if request.asks == "question" and self._link.offers.forms:
             params = form_params(request, session_id=session_id, asker=question.asker)
-            return read_form(await self._link.ask("elicitation/create", params), request)
+            return read_form(await self._link.ask("elicitation/create", params))
+        if request.asks == "question" and not request.choices:
+            return "dismissed"  # a request for permission takes no text
         params = permission_params(
             request, session_id=session_id, call_id=question.call_id, asker=question.asker
         )
@@ -133,15 +136,19 @@ class Questions:
             # Answered elsewhere, or its turn is over.
             logger.debug("an answer of the client came too late: %s", error_content(error))
 
-    async def _send(self, request_id: RequestId, decision: Decision) -> None:
+    async def _send(self, request_id: RequestId, answer: Decision | QuestionAnswer) -> None:
         # Once the client has answered, the answer must arrive.
         with trio.CancelScope(shield=True), trio.move_on_after(_ANSWER_SECONDS):
-            await self._sup.answer(request_id, decision)
+            if isinstance(answer, QuestionAnswer):
+                await self._sup.answer_question(request_id, answer.text)
+            else:
+                await self._sup.answer(request_id, answer)
 
     async def _say_unanswered(self, question: Question, error: RpcError | None) -> None:
         if error is not None:
             logger.warning("the client does not answer a request: %s", error_content(error))
         if self._link.offers.notices:
-            hint = f"understudy answer {question.request.id} yes"
+            answer = "TEXT" if question.request.asks == "question" else "yes"
+            hint = f"understudy answer {question.request.id} {answer}"
             update = notice("warning", "A request waits in the inbox", hint)
             await self._link.update(question.session_id, update)

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
+import attrs
+
 from supervisor.core.ids import RequestId
 from supervisor.core.records import Record
 from supervisor.core.session_values import Decision
-from supervisor.drivers.acp.content import as_mapping
+from supervisor.drivers.acp.content import as_mapping, as_text
 from supervisor.sessions.inbox import PermissionRequest
 
 from .tool_cards import Update, one_line
 
+
+@attrs.frozen
+class QuestionAnswer:
+    """The text that answers a question of an agent."""
+
+    text: str
+
+
 # `dismissed`: the client has closed the question without an answer, and others may answer it.
 # `cancelled`: the client says that the turn is cancelled.
-ClientAnswer: TypeAlias = Decision | Literal["cancelled", "dismissed"]
+ClientAnswer: TypeAlias = Decision | QuestionAnswer | Literal["cancelled", "dismissed"]
 
 _NAMES: Final[Mapping[Decision, str]] = {
     "allow_once": "Allow",
@@ -23,7 +33,11 @@ _NAMES: Final[Mapping[Decision, str]] = {
     "reject_once": "Reject",
     "reject_always": "Always reject",
 }
-_FIELD: Final = "decision"
+# The fields of the form for a question: one of its choices, or any other text.
+_CHOICE: Final = "choice"
+_TEXT: Final = "text"
+# In a client without forms, choices are the options of a permission request.
+_CHOICE_OPTION: Final = "choice:"
 
 
 def permission_params(
@@ -69,7 +83,7 @@ def request_card(request: PermissionRequest, asker: str | None) -> Update:
 
 def answered_card(request_id: RequestId, decision: object) -> Update:
     """Return the end of the tool call of a request."""
-    is_allowed = decision in ("allow_once", "allow_always")
+    is_allowed = decision in ("allow_once", "allow_always", "answered")
     return {
         "sessionUpdate": "tool_call_update",
         "toolCallId": str(request_id),
@@ -83,6 +97,11 @@ def _title(request: PermissionRequest, asker: str | None) -> str:
 
 
 def _options(request: PermissionRequest) -> list[dict[str, str]]:
+    if request.asks == "question":
+        return [
+            {"optionId": f"{_CHOICE_OPTION}{number}", "name": choice, "kind": "allow_once"}
+            for number, choice in enumerate(request.choices)
+        ]
     return [{"optionId": one, "name": _NAMES[one], "kind": one} for one in request.options]
 
 
@@ -97,35 +116,44 @@ def read_permission(answer: object, request: PermissionRequest) -> ClientAnswer:
     outcome = as_mapping(as_mapping(answer).get("outcome"))
     if outcome.get("outcome") == "cancelled":
         return "cancelled"
-    return _decision(outcome.get("optionId"), request) or "dismissed"
+    chosen = outcome.get("optionId")
+    if request.asks == "question":
+        numbered = enumerate(request.choices)
+        choices = {f"{_CHOICE_OPTION}{number}": choice for number, choice in numbered}
+        text = choices.get(chosen) if isinstance(chosen, str) else None
+        return "dismissed" if text is None else QuestionAnswer(text)
+    return next((one for one in request.options if one == chosen), "dismissed")
 
 
 def form_params(
     request: PermissionRequest, *, session_id: str, asker: str | None = None
 ) -> dict[str, Any]:
     """Return the params of `elicitation/create` for a question."""
-    choices = [{"const": one, "title": _NAMES[one]} for one in request.options]
+    choices = [{"const": one, "title": one} for one in request.choices]
+    fields: dict[str, Any] = {_TEXT: {"type": "string", "title": "Answer"}}
+    if choices:
+        fields = {
+            _CHOICE: {"type": "string", "title": "Answer", "oneOf": choices},
+            _TEXT: {"type": "string", "title": "Another answer"},
+        }
     return {
         "mode": "form",
         "sessionId": session_id,
         "message": _title(request, asker),
         "requestedSchema": {
             "type": "object",
-            "properties": {_FIELD: {"type": "string", "title": "Answer", "oneOf": choices}},
-            "required": [_FIELD],
+            "properties": fields,
+            "required": [] if choices else [_TEXT],
         },
     }
 
 
-def read_form(answer: object, request: PermissionRequest) -> ClientAnswer:
-    """Return the decision in the answer to `elicitation/create`."""
+def read_form(answer: object) -> ClientAnswer:
+    """Return the answer in the answer to `elicitation/create`; without a text it is dismissed."""
     fields = as_mapping(answer)
-    if fields.get("action") == "accept":
-        return _decision(as_mapping(fields.get("content")).get(_FIELD), request) or "dismissed"
-    if fields.get("action") == "decline":
-        return _decision("reject_once", request) or "dismissed"
-    return "dismissed"
-
-
-def _decision(value: object, request: PermissionRequest) -> Decision | None:
-    return next((one for one in request.options if one == value), None)
+    content = as_mapping(fields.get("content"))
+    texts = [as_text(content.get(name)) for name in (_TEXT, _CHOICE)]
+    given = next((text for text in texts if text is not None and text.strip()), None)
+    if fields.get("action") != "accept" or given is None:
+        return "dismissed"
+    return QuestionAnswer(given)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import attrs
 import pytest
 
 import supervisor
 from tests.support.acp_editor import Editor, editing, opened_supervisor, recorded
+from tests.support.asking_agent import AskingAgent
 
 PERMISSION = "session/request_permission"
 FORM = "elicitation/create"
@@ -154,69 +154,77 @@ async def test_only_own_turns_ask(sup: supervisor.Supervisor) -> None:
 # Questions --------------------------------------------------------------------------------
 
 
-@supervisor.agent("asker")
-async def asker(turn: supervisor.Turn) -> str:
-    return "yes" if await turn.ask("Shall I?", tool="question") else "no"
-
-
-@pytest.fixture
-def questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every request in the inbox a question."""
-    permissions = supervisor.Supervisor.permissions
-
-    async def marked(self: supervisor.Supervisor) -> tuple[supervisor.PermissionRequest, ...]:
-        return tuple(attrs.evolve(one, asks="question") for one in await permissions(self))
-
-    monkeypatch.setattr(supervisor.Supervisor, "permissions", marked)
+COLOURS = "Which colour?\nblue\nred"
 
 
 @asynccontextmanager
 async def asking(**offers: object) -> AsyncIterator[Editor]:
-    async with opened_supervisor(agents=[asker]) as sup, editing(sup, agent="asker") as editor:
+    asker = AskingAgent()
+    async with (
+        opened_supervisor(agents=[asker.agent]) as sup,
+        editing(sup, agent="asker") as editor,
+    ):
+        asker.sup = sup
         await editor.start(**offers)
         yield editor
 
 
-@pytest.mark.usefixtures("questions")
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("question", "content", "said"),
     [
-        ({"action": "accept", "content": {"decision": "allow_once"}}, "yes"),
-        ({"action": "accept", "content": {"decision": "reject_once"}}, "no"),
-        ({"action": "decline"}, "no"),
+        (COLOURS, {"choice": "red"}, "red"),
+        (COLOURS, {"choice": "red", "text": "green"}, "green"),
+        (COLOURS, {"choice": "red", "text": " "}, "red"),
+        ("Which colour?", {"text": "green"}, "green"),
     ],
 )
 async def test_a_question_is_a_form_where_forms_are_offered(
-    answer: dict[str, Any], said: str
+    question: str, content: dict[str, Any], said: str
 ) -> None:
     async with asking(elicitation={"form": {}}) as editor:
-        request = await editor.begin(await editor.new(), "go")
+        request = await editor.begin(await editor.new(), question)
         asked = await editor.asked_for(FORM)
-        assert asked["params"]["message"] == "Shall I?"
-        await editor.answer(asked, answer)
+        assert asked["params"]["message"] == "Which colour?"
+        assert content.keys() <= asked["params"]["requestedSchema"]["properties"].keys()
+        await editor.answer(asked, {"action": "accept", "content": content})
         await editor.answer_to(request)
 
-        assert editor.text() == said
+        assert editor.text() == f"answered by person: {said}"
+        assert editor.updates("tool_call_update")[-1]["status"] == "completed"
 
 
-@pytest.mark.usefixtures("questions")
-async def test_a_dismissed_form_is_said_to_wait_in_the_inbox() -> None:
+@pytest.mark.parametrize(
+    "answer", [{"action": "cancel"}, {"action": "decline"}, {"action": "accept", "content": {}}]
+)
+async def test_a_form_without_an_answer_is_said_to_wait_in_the_inbox(
+    answer: dict[str, Any],
+) -> None:
     async with asking(elicitation={"form": {}}, session={"notices": {}}) as editor:
-        await editor.begin(await editor.new(), "go")
-        await editor.answer(await editor.asked_for(FORM), {"action": "cancel"})
+        await editor.begin(await editor.new(), COLOURS)
+        await editor.answer(await editor.asked_for(FORM), answer)
         await editor.until(lambda: editor.updates("notice"))
 
+        assert editor.updates("notice")[0]["description"].endswith(" TEXT")
 
-@pytest.mark.usefixtures("questions")
-async def test_a_question_is_a_permission_request_elsewhere() -> None:
+
+async def test_the_choices_of_a_question_are_the_options_of_a_request_elsewhere() -> None:
     async with asking() as editor:
-        request = await editor.begin(await editor.new(), "go")
+        request = await editor.begin(await editor.new(), COLOURS)
         asked = await editor.asked_for(PERMISSION)
-        assert asked["params"]["toolCall"]["title"] == "Shall I?"
-        await editor.allow(asked)
+        assert asked["params"]["toolCall"]["title"] == "Which colour?"
+        options = {one["name"]: one["optionId"] for one in asked["params"]["options"]}
+        await editor.allow(asked, options["red"])
         await editor.answer_to(request)
 
-        assert editor.text() == "yes"
+        assert editor.text() == "answered by person: red"
+
+
+async def test_a_question_without_choices_waits_in_the_inbox_without_forms() -> None:
+    async with asking(session={"notices": {}}) as editor:
+        await editor.begin(await editor.new(), "Which colour?")
+        await editor.until(lambda: editor.updates("notice"))
+
+        assert editor.asked == []
 
 
 # Children ---------------------------------------------------------------------------------
