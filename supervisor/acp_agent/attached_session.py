@@ -7,14 +7,14 @@ Rule 3: records that a slow client has missed are read again: no text is lost.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from supervisor.client import RemoteSession, RemoteSupervisor
-from supervisor.core.errors import SupervisorError
+from supervisor.core.errors import SessionNotActive, SupervisorError
 from supervisor.core.ids import RequestId, SessionId
 from supervisor.core.info import Info
 from supervisor.core.records import Delta, Gap, Item, Record, Reset
@@ -64,6 +64,8 @@ class AttachedSession:
         self.translator = SessionTranslator(title=info.title)
         # Until the first prompt of any client: agent and permission mode can still be changed.
         self.is_new = info.turns == 0 and info.queued == 0
+        # The MCP servers that the client gave; another session in its place gets them too.
+        self.given_servers: tuple[Mapping[str, Any], ...] = ()
         # True once the request that opened the session can be answered.
         self.is_started = False
         # Called when an option has changed.
@@ -113,6 +115,16 @@ class AttachedSession:
     async def refresh(self) -> None:
         """Read again what the client is shown as options."""
         self.info = await self.handle.info()
+
+    async def give_servers(self, servers: tuple[Mapping[str, Any], ...]) -> None:
+        """Give MCP servers of the client to the agent, from its next start.
+
+        None leaves the session as it is: another client may have given some.
+        """
+        if servers:
+            with suppress(SessionNotActive):  # it is archived, and can be read
+                await self.handle.set(mcp_servers=servers)
+            self.given_servers = servers
 
     def detach(self) -> None:
         """End the task; the session goes on."""

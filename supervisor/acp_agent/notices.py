@@ -69,6 +69,13 @@ def _warning(body: Mapping[str, Any]) -> Update:
     return notice("warning", as_text(body.get("text")) or "warning")
 
 
+def _changed(body: Mapping[str, Any]) -> Update | None:
+    if not body.get("mcp_servers"):
+        return None
+    names = ", ".join(map(str, body["mcp_servers"]))
+    return notice("info", "The agent gets other MCP servers when it starts next", names)
+
+
 _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Update | None]]] = {
     "stalled": _stalled,
     "progress_resumed": _resumed,
@@ -76,4 +83,5 @@ _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Update | None]]] = {
     "session_stopped": _stopped,
     "spawn_refused": _spawn_refused,
     "warning": _warning,
+    "session_changed": _changed,
 }

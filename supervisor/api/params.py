@@ -24,6 +24,7 @@ from supervisor.config import Settings
 from supervisor.core import validation
 from supervisor.core.agent_options import check_agent_options
 from supervisor.core.errors import ConfigError, SupervisorError, short_repr
+from supervisor.core.mcp_server_list import check_mcp_servers
 from supervisor.core.session_values import Decision
 from supervisor.decode import (
     MAX_INVALID_FIELDS,
@@ -123,6 +124,7 @@ BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     "tags": Constraint(validation.check_tags),
     "custom": Constraint(validation.check_custom),
     "options": Constraint(check_agent_options),
+    "mcp_servers": Constraint(check_mcp_servers),
     "permissions": Constraint(arguments.check_permissions),
     "attachments": Constraint(validation.check_attachments),
     "workspace": Constraint(arguments.check_workspace),

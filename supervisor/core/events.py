@@ -185,6 +185,7 @@ class DetailsChanged(RequestEvent, kw_only=True):
     limits: Limits | None = None
     name: str | None = None
     options: OptionChanges | None = None
+    mcp_servers: tuple[str, ...] | None = None  # names
     by: Source = "user"
 
 

@@ -162,7 +162,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         terms=OBJECT,
         limits=OBJECT_OR_NONE,
         permissions=OBJECT,
-        optional={"options": OBJECT},
+        optional={"options": OBJECT, "mcp_servers": LIST},
     ),
     "session_changed": _fields(
         optional={
@@ -180,6 +180,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
             "news_read": INTEGER,
             "deleted": OBJECT,
             "keeps_attention": BOOLEAN,
+            "mcp_servers": LIST,
         }
     ),
     "session_started": _fields(),

@@ -294,6 +294,8 @@ class SessionState:
     offered: tuple[AgentOption, ...] = ()
     # Whether the agent has reported `offered` since the session exists.
     knows_offer: bool = False
+    # Names of the MCP servers that a caller gave. Their commands and values are in memory only.
+    mcp_servers: tuple[str, ...] = ()
 
     phase: Phase = STARTING
     archived: bool = False

@@ -158,6 +158,15 @@ class SessionDriverContext:
         return self._state().options
 
     @property
+    def given_servers(self) -> Sequence[Mapping[str, Any]]:
+        return self._services.given_servers.of(self.session_id)
+
+    @property
+    def missing_servers(self) -> Sequence[str]:
+        names = self._state().mcp_servers
+        return self._services.given_servers.missing(self.session_id, names)
+
+    @property
     def agent_session_cost(self) -> float:
         session = self._state()
         before = session.remembered.cost_before if session.remembered is not None else None

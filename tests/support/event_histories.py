@@ -261,6 +261,7 @@ class Chance:
             "custom": self.one_of(None, {"k": "v"}),
             "limits": self.one_of(None, Limits(turns=5)),
             "options": self.one_of(None, {"model": "large"}, {"brief": True}, {"model": None}),
+            "mcp_servers": self.one_of(None, (), ("files",)),
         }
 
     def _RecordsSeen(self, session: SessionState) -> dict[str, Any]:
