@@ -51,9 +51,7 @@ def _passed_on(
             continue
         if plain.get("name") == OWN_SERVER:
             plain["name"] = _free_name(names)
-            remarks.append(
-                f"{OWN_SERVER} is named {plain['name']} here: the tools of the session are called so"
-            )
+            remarks.append(f"{OWN_SERVER}, the name of our own tools, became {plain['name']}")
         yield plain
 
 

@@ -51,6 +51,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "text": "Text for the agent; in a list, a part of the name, the title or the key; to resolve, a"
     " short form of an id.",
     "attachments": "JSON data that is sent with the text.",
+    "trace": "Trace context of the W3C for the agent: `traceparent`, `tracestate`, `baggage`.",
     "when_busy": "Treatment of the input while a turn runs.",
     "if_stopped": "Treatment of the input if the session is stopped.",
     "queued": "Treatment of the queued inputs.",

@@ -26,6 +26,7 @@ from supervisor.core.agent_options import check_agent_options
 from supervisor.core.errors import ConfigError, SupervisorError, short_repr
 from supervisor.core.mcp_server_list import check_mcp_servers
 from supervisor.core.session_values import Decision
+from supervisor.core.trace_context import check_trace
 from supervisor.decode import (
     MAX_INVALID_FIELDS,
     Check,
@@ -127,6 +128,7 @@ BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     "mcp_servers": Constraint(check_mcp_servers),
     "permissions": Constraint(arguments.check_permissions),
     "attachments": Constraint(validation.check_attachments),
+    "trace": Constraint(check_trace),
     "workspace": Constraint(arguments.check_workspace),
     "ttl_seconds": Constraint(
         validation.check_ttl_seconds, {"exclusiveMinimum": 0, "maximum": validation.MAX_SECONDS}

@@ -72,6 +72,7 @@ class SendOptions(PromptOptions, total=False):
     """Options of an input whose turn is not awaited; see `Session.send`."""
 
     queued: Literal["keep", "cancel"]
+    trace: Mapping[str, str] | None
 
 
 @attrs.frozen(kw_only=True)

@@ -56,6 +56,7 @@ def input_accepted(session: SessionState, body: Body, fact: Fact) -> Changes:
         expires_at=body["expires_at"],
         replacement=body["replacement"],
         attachments=tuple(body["attachments"]),
+        trace=body.get("trace"),
     )
     return {"accepted": waiting.number, "inputs": _in_order((*session.inputs, waiting))}
 

@@ -206,6 +206,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         expires_at=NUMBER_OR_NONE,
         attachments=LIST,
         replacement=BOOLEAN,
+        optional={"trace": OBJECT},
     ),
     "input_changed": _fields(inputs=OBJECT),
     "input_settled": _fields(input_id=TEXT, outcome=TEXT, detail=TEXT_OR_NONE),

@@ -155,6 +155,7 @@ class PendingInput(FrozenStruct):
     replacement: bool = False
     status: Literal["queued", "staged", "handed"] = "queued"
     attachments: tuple[Mapping[str, Any], ...] = ()
+    trace: Mapping[str, str] | None = None  # its trace context, which the agent is told
 
     @property
     def order(self) -> tuple[bool, int]:
