@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from .core.scopes import Scope, ToolCall, TurnScope
     from .core.session_values import (
         Attention,
+        ContextUse,
         Decision,
         Failure,
         LastOutcome,
@@ -180,6 +181,7 @@ _MODULES: Final = {
     "core.scopes": ("Scope", "ToolCall", "TurnScope"),
     "core.session_values": (
         "Attention",
+        "ContextUse",
         "Decision",
         "Failure",
         "LastOutcome",
@@ -243,6 +245,7 @@ __all__ = [
     "CommandAgent",
     "ConfigError",
     "Confined",
+    "ContextUse",
     "DaemonBusy",
     "Decision",
     "Delta",

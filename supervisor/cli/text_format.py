@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from supervisor.core.text import one_line
+
+if TYPE_CHECKING:
+    from supervisor.core.session_values import ContextUse
 
 _GAP: Final = 2
 _MIN_WIDTH: Final = 8
@@ -235,3 +238,14 @@ def parse_size(text: str) -> int | None:
         return None
     amount = float(found[1]) * _SIZES[found[2]]
     return int(amount) if amount <= _MAX_BYTES else None
+
+
+def format_context(context: ContextUse) -> str:
+    """Format the use of a context: `9000 of 200000 tokens (4 %)`."""
+    if context.size is None:
+        return counted(context.used, "token")
+    return f"{context.used} of {counted(context.size, 'token')}{_share(context)}"
+
+
+def _share(context: ContextUse) -> str:
+    return f" ({100 * context.used // context.size} %)" if context.size else ""

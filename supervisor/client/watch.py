@@ -16,7 +16,7 @@ import orjson
 from supervisor.core.errors import SessionNotFound
 from supervisor.core.ids import SessionId
 from supervisor.core.records import Reset
-from supervisor.core.session_values import Attention, LastOutcome, Phase
+from supervisor.core.session_values import Attention, ContextUse, LastOutcome, Phase
 from supervisor.decode.light import decode_light
 from supervisor.handles.session_rows import (
     RequestClosed,
@@ -94,6 +94,7 @@ _FIELDS: Final = {
     for kind in (
         SessionRow,
         TightestBudget,
+        ContextUse,
         LastOutcome,
         Attention,
         Snapshot,
@@ -114,6 +115,8 @@ def _row(plain: Mapping[str, Any]) -> SessionRow:
         fields["budget"] = TightestBudget(**_known_fields(TightestBudget, fields["budget"]))
     if fields["last_outcome"] is not None:
         fields["last_outcome"] = LastOutcome(**_known_fields(LastOutcome, fields["last_outcome"]))
+    if fields.get("context") is not None:
+        fields["context"] = ContextUse(**_known_fields(ContextUse, fields["context"]))
     fields["attention"] = tuple(
         Attention(**_known_fields(Attention, item)) for item in fields["attention"]
     )

@@ -24,7 +24,7 @@ DRIVER_OPTIONS: Final[Mapping[Driver, frozenset[str]]] = {
     "acp": frozenset(
         {
             *("command", "env", "auth", "mcp_servers", "mode", "options"),
-            *("handshake_seconds", "tools"),
+            *("handshake_seconds", "tools", "subagents"),
         }
     ),
     "command": frozenset({"command", "env", "resume_command", "output", "text", "session_id_at"}),

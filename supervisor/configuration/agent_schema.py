@@ -192,6 +192,7 @@ AGENT: Final = Table(
         "options": OpenTable(Leaf(DecodedValue(bool | str, _option, _QUOTED)), _check_name),
         "handshake_seconds": Leaf(DecodedValue(float, _seconds, _SECONDS)),
         "tools": Leaf(DecodedValue(ToolsChoice)),
+        "subagents": Leaf(DecodedValue(bool)),
         "resume_command": _COMMAND,
         "output": Leaf(DecodedValue(OutputForm)),
         "text": _OUTPUT_PATH,

@@ -72,6 +72,7 @@ class AgentTable:
     )
     handshake_seconds: float | None = None
     tools: ToolsChoice | None = None
+    subagents: bool | None = None
     resume_command: tuple[str, ...] = ()
     output: OutputForm | None = None
     text: str | None = None

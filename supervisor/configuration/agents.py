@@ -103,6 +103,7 @@ def _acp(table: AgentTable, environ: Mapping[str, str]) -> AgentKind:
         options=table.options,
         handshake_seconds=HANDSHAKE_SECONDS if wait is None else wait,
         tools=table.tools or "auto",
+        subagents=table.subagents or False,
     )
     login = None if table.preset is None else login_help(table.preset)
     return attrs.evolve(made, environ=environ, login=login)

@@ -11,7 +11,7 @@ from .agent_options import AgentOption, OptionValue
 from .frozen_struct import FrozenStruct
 from .ids import CallId, InputId, RequestId, SessionId, TurnId
 from .limits import OnEnd
-from .state import Agent, Decision, Failure, LadderStep, Outcome, Silence, Usage
+from .state import Agent, ContextUse, Decision, Failure, LadderStep, Outcome, Silence, Usage
 from .text import TurnOutput
 from .tree.admission import EMPTY_TREE_VIEW, TreeView
 
@@ -152,6 +152,7 @@ class SteeringBeganTurn(BaseEvent, kw_only=True):
 class UsageReported(BaseEvent, kw_only=True):
     turn: TurnId
     usage: Usage
+    context: ContextUse | None = None  # None: as before
 
 
 class NewsRead(BaseEvent, kw_only=True):

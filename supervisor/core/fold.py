@@ -222,6 +222,7 @@ def _imported(session: SessionState, body: Body) -> Changes:
         "leaving": False,
         "agent": None,
         "remembered": None,
+        "context": None,
         "turn": None,
         "zombie": None,
         "inputs": (),
@@ -258,7 +259,7 @@ def session_resumed(session: SessionState, body: Body, __: Fact) -> Changes:
 
 
 def session_cleared(_: SessionState, body: Body, __: Fact) -> Changes:
-    return {"chapter": body["chapter"], "rules": (), "remembered": None}
+    return {"chapter": body["chapter"], "rules": (), "remembered": None, "context": None}
 
 
 def session_archived(_: SessionState, body: Body, __: Fact) -> Changes:
@@ -337,4 +338,7 @@ FOLDS: Final[Mapping[RecordKind, Callable[[SessionState, Body, Fact], Changes | 
     "turn_ended": fold_turns.turn_ended,
     "seen": seen,
     "mcp_call": _no_change,
+    "notice": _no_change,
+    "agent_compaction": _no_change,
+    "subagent": _no_change,
 }

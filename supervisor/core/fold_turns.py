@@ -15,6 +15,7 @@ from .state import (
     INTERRUPTING,
     RUNNING,
     CallInterrupt,
+    ContextUse,
     OpenCall,
     OpenRequest,
     OpenTurn,
@@ -127,11 +128,14 @@ def rule_changed(session: SessionState, body: Body, _: Fact) -> Changes:
 
 
 def usage(session: SessionState, body: Body, _: Fact) -> Changes:
-    used = Usage(**body)
-    return {
+    used = Usage(body["input_tokens"], body["output_tokens"], body["cost"])
+    changes: Changes = {
         "usage": session.usage + used,
         "turn": changed_turn(session, lambda turn: turn.changed(usage=turn.usage + used)),
     }
+    if "context_used" in body:
+        changes["context"] = ContextUse(body["context_used"], body.get("context_size"))
+    return changes
 
 
 def interrupted(session: SessionState, body: Body, _: Fact) -> Changes | None:

@@ -16,6 +16,7 @@ from .permissions import Permissions
 from .session_values import (
     Attention,
     AttentionKind,
+    ContextUse,
     Failure,
     LastOutcome,
     Phase,
@@ -120,6 +121,7 @@ class Info:
     # The values that the session wants, by option; see `offered_options` for the current ones.
     options: Mapping[str, OptionValue] = attrs.field(factory=dict)
     offered_options: tuple[AgentOption, ...] = ()  # as its agent last reported them
+    context: ContextUse | None = None  # as its agent last reported it; None: it has not
 
 
 class Node(Info):
@@ -203,6 +205,7 @@ def make_info(
         seen_seq=session.seen_seq,
         options=dict(session.options),
         offered_options=session.offered,
+        context=session.context,
     )
 
 

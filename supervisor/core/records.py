@@ -68,7 +68,11 @@ DecidedKind: TypeAlias = Literal[
     "mcp_call",
 ]
 
-StreamedKind: TypeAlias = Literal["agent_text", "thought", "tool_update", "plan", "warning"]
+# Of output that is data, not text.
+DataKind: TypeAlias = Literal[
+    "tool_update", "plan", "warning", "notice", "agent_compaction", "subagent"
+]
+StreamedKind: TypeAlias = Literal["agent_text", "thought", DataKind]
 
 RecordKind: TypeAlias = Literal[DecidedKind, StreamedKind]
 
@@ -217,7 +221,12 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
     "agent_text": _fields(text=TEXT, part=TEXT_OR_NONE, optional={"continues": BOOLEAN}),
     "thought": _fields(text=TEXT, part=TEXT, continues=BOOLEAN),
     "plan": _fields(entries=ANYTHING),
-    "usage": _fields(input_tokens=INTEGER, output_tokens=INTEGER, cost=NUMBER),
+    "usage": _fields(
+        input_tokens=INTEGER,
+        output_tokens=INTEGER,
+        cost=NUMBER,
+        optional={"context_used": INTEGER, "context_size": INTEGER},
+    ),
     "interrupted": _fields(
         scope=TEXT,
         reason=TEXT_OR_NONE,
@@ -245,6 +254,23 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         optional={"truncated": BOOLEAN},
     ),
     "warning": _fields(text=TEXT, optional={"update": ANYTHING}),
+    "notice": _fields(severity=TEXT, text=TEXT, detail=TEXT_OR_NONE),
+    "agent_compaction": _fields(
+        compaction_id=TEXT,
+        status=TEXT,
+        summary=TEXT_OR_NONE,
+        error=TEXT_OR_NONE,
+        tokens_before=INTEGER_OR_NONE,
+        tokens_after=INTEGER_OR_NONE,
+    ),
+    "subagent": _fields(
+        subagent_id=TEXT,
+        title=TEXT_OR_NONE,
+        description=TEXT_OR_NONE,
+        state=TEXT_OR_NONE,
+        detail=TEXT_OR_NONE,
+        above=TEXT_OR_NONE,
+    ),
     "quiet": _SILENCE_FIELDS,
     "stalled": _SILENCE_FIELDS,
     "progress_resumed": _fields(was=TEXT_OR_NONE),

@@ -123,6 +123,14 @@ NO_USAGE: Final = Usage()
 
 
 @attrs.frozen
+class ContextUse:
+    """Tokens in the context of an agent, and the size of its window, as the agent reports them."""
+
+    used: int
+    size: int | None = None
+
+
+@attrs.frozen
 class PermissionRule:
     """A stored decision for all further requests of a tool."""
 

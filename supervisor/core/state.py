@@ -33,6 +33,7 @@ from .session_values import (
     SUSPENDED,
     Attention,
     CallInterrupt,
+    ContextUse,
     Decision,
     Failure,
     InputOutcome,
@@ -66,6 +67,7 @@ __all__ = [
     "Attention",
     "CallInterrupt",
     "Capabilities",
+    "ContextUse",
     "Decision",
     "EndedTurn",
     "Failure",
@@ -322,6 +324,8 @@ class SessionState:
     messages: int = 0
     tool_calls: int = 0
     usage: Usage = NO_USAGE
+    # As the agent last reported it in this chapter; None if it has not.
+    context: ContextUse | None = None
     wall_seconds: float = 0.0  # of turns that have ended
     family: TreeState = NO_TREE_STATE
     restarts: int = 0

@@ -31,6 +31,7 @@ from supervisor.core.info import Info
 from supervisor.core.limits import Ladder
 from supervisor.core.permissions import Permissions
 from supervisor.core.receipts import InterruptReport, Receipt, TurnResult
+from supervisor.core.records import DataKind
 from supervisor.core.scopes import Scope
 from supervisor.core.state import Decision, LadderStep, Outcome, Usage
 from supervisor.core.workspace_root import WorkspaceRoot
@@ -156,13 +157,14 @@ class DriverContext(Protocol):
         Raise `OutputTooLarge` as `write_text` does.
         """
 
-    def write(
-        self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
-    ) -> None:
+    def write(self, turn: TurnId, kind: DataKind, body: Mapping[str, Any]) -> None:
         """Add a record of another kind to the turn's output; raise `OutputTooLarge`."""
 
     def count_output(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         """Count the body of an event towards the turn's output limit; raise `OutputTooLarge`."""
+
+    def mark_progress(self) -> None:
+        """Count work of the agent that writes nothing as progress of its turn."""
 
     @property
     def is_writable(self) -> bool:

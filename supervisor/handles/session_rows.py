@@ -18,7 +18,7 @@ from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.ids import RequestId, SessionId, TurnId, parse_session_id
 from supervisor.core.info import Badge, Info
 from supervisor.core.records import Delta, Gap, Record
-from supervisor.core.session_values import Attention, LastOutcome, Phase
+from supervisor.core.session_values import Attention, ContextUse, LastOutcome, Phase
 
 if TYPE_CHECKING:
     from supervisor.sessions.inbox import PermissionRequest
@@ -88,6 +88,7 @@ class SessionRow:
     created_at: float
     last_active_at: float
     children: int  # that are active
+    context: ContextUse | None = None
 
 
 def row_of(
@@ -132,6 +133,7 @@ def row_of(
         created_at=info.created_at,
         last_active_at=info.last_active_at,
         children=len(info.children),
+        context=info.context,
     )
 
 

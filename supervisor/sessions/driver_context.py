@@ -6,7 +6,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import attrs
 import trio
@@ -22,6 +22,7 @@ from supervisor.core.ids import CallId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Ladder
 from supervisor.core.log_content import error_content
 from supervisor.core.permissions import Permissions
+from supervisor.core.records import DataKind
 from supervisor.core.state import Decision, SessionState, Usage
 from supervisor.core.workspace_root import WorkspaceRoot
 from supervisor.drivers.identity import ProcessIdentity
@@ -163,8 +164,7 @@ class SessionDriverContext:
 
     @property
     def missing_servers(self) -> Sequence[str]:
-        names = self._state().mcp_servers
-        return self._services.given_servers.missing(self.session_id, names)
+        return self._services.given_servers.missing(self.session_id, self._state().mcp_servers)
 
     @property
     def agent_session_cost(self) -> float:
@@ -255,9 +255,7 @@ class SessionDriverContext:
         self._slot.mark_progress()
         self._services.flusher.request_flush(self._log)
 
-    def write(
-        self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
-    ) -> None:
+    def write(self, turn: TurnId, kind: DataKind, body: Mapping[str, Any]) -> None:
         self._log.add(turn, kind, body, self._services.clock.now())
         self._handled_writes += 1
         self._slot.mark_progress()
@@ -275,6 +273,9 @@ class SessionDriverContext:
     def count_output(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         self._log.charge(turn, body)
         self._handled_writes += 1
+
+    def mark_progress(self) -> None:
+        self._slot.mark_progress()
 
     @property
     def is_writable(self) -> bool:

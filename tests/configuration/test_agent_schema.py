@@ -22,6 +22,7 @@ def test_an_agent_of_each_kind(home: Home) -> None:
         options = { model = "large", verbose = true }
         handshake_seconds = 5
         tools = "off"
+        subagents = true
 
         [agents.writer]
         driver = "command"
@@ -38,7 +39,7 @@ def test_an_agent_of_each_kind(home: Home) -> None:
 
     assert (coder.name, coder.driver, coder.command) == ("coder", "acp", ("coder", "--acp"))
     assert (coder.auth, coder.mode, coder.handshake_seconds) == ("api-key", "plan", 5.0)
-    assert coder.tools == "off"
+    assert (coder.tools, coder.subagents) == ("off", True)
     assert coder.options == {"model": "large", "verbose": True}
     assert (writer.driver, writer.command) == ("command", ("writer", "one word"))
     assert (writer.resume_command, writer.text) == (

@@ -32,6 +32,7 @@ mode = "plan"
 options = { fast = true, model = "m" }
 handshake_seconds = 5
 tools = "http"
+subagents = true
 env = { API_KEY = "hush-hush-1", PRICE = "$$5", TAKEN = "$HOME" }
 permissions = { tools = ["b", "a"], skills = [], mode = "approve_all" }
 limits = { max_children = 1 }

@@ -120,6 +120,13 @@ def test_an_agent_gets_its_setting_of_tools(home: Home, tools: ToolsSetting) -> 
     assert made == acp("coder", ["x"], tools=tools)
 
 
+@pytest.mark.parametrize("word", ["true", "false"])
+def test_an_agent_gets_its_setting_of_subagents(home: Home, word: str) -> None:
+    (made,) = make(home, f'[agents.coder]\ncommand = ["x"]\nsubagents = {word}')
+
+    assert made == acp("coder", ["x"], subagents=word == "true")
+
+
 def test_session_defaults_of_a_table_confine_its_agent(home: Home) -> None:
     text = 'agents.a = { command = "a", workspace = "/srv", permissions.tools = ["read"] }'
 

@@ -216,9 +216,9 @@ async def test_output_is_accepted_up_to_the_limit_exactly(world: World) -> None:
     assert world.context.received_text(world.turn) == "é" * (MAX_TURN_BYTES // 2)
 
 
-@pytest.mark.parametrize("kind", ["tool_update", "plan", "warning"])
+@pytest.mark.parametrize("kind", ["tool_update", "plan", "notice"])
 async def test_other_output_counts_towards_the_limit(
-    world: World, kind: Literal["tool_update", "plan", "warning"]
+    world: World, kind: Literal["tool_update", "plan", "notice"]
 ) -> None:
     with pytest.raises(OutputTooLarge):
         world.context.write(world.turn, kind, {"text": "x" * (MAX_TURN_BYTES + 1)})

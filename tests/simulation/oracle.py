@@ -293,7 +293,7 @@ class SessionHistory:
             self.said += not body["continues"]
 
     def _usage(self, _: Record, body: Body) -> None:
-        self.used += Usage(**body)
+        self.used += Usage(body["input_tokens"], body["output_tokens"], body["cost"])
 
     def _tool_call(self, _: Record, body: Body) -> None:
         self.tool_calls += 1

@@ -1,8 +1,8 @@
 """Checker of messages against the protocol's published schema.
 
-The models are those of the official SDK. They are lenient with received messages: they drop
-malformed values, turn "5" into 5 and ignore unknown fields. Messages that we send must be exact,
-so here the models are strict.
+The models are those of the official SDK, and ours for what is newer. They are lenient with received
+messages: they drop malformed values, turn "5" into 5 and ignore unknown fields. Messages that we
+send must be exact, so here the models are strict.
 
 `side` is the sender: the client starts and supervises, the agent works.
 """
@@ -18,6 +18,8 @@ import orjson
 from acp import schema
 from attrs import frozen
 from pydantic import TypeAdapter, ValidationError
+
+from . import acp_newest_schema as newest
 
 Side: TypeAlias = Literal["client", "agent"]
 Json: TypeAlias = dict[str, Any]
@@ -47,7 +49,7 @@ SetConfigOption = (
 # The methods that each side may send.
 SENT_BY: Mapping[Side, Mapping[str, Asks | Tells]] = {
     "client": {
-        "initialize": Asks(schema.InitializeRequest, schema.InitializeResponse),
+        "initialize": Asks(newest.InitializeRequest, schema.InitializeResponse),
         "authenticate": Asks(schema.AuthenticateRequest, schema.AuthenticateResponse),
         "logout": Asks(schema.LogoutRequest, schema.LogoutResponse),
         "session/new": Asks(schema.NewSessionRequest, schema.NewSessionResponse),
@@ -80,7 +82,7 @@ SENT_BY: Mapping[Side, Mapping[str, Asks | Tells]] = {
             schema.CreateElicitationRequest, schema.CreateElicitationResponse
         ),
         "elicitation/complete": Tells(schema.CompleteElicitationNotification),
-        "session/update": Tells(schema.SessionNotification),
+        "session/update": Tells(newest.SessionNotification),
         CANCEL: Tells(schema.CancelRequestNotification),
     },
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import trio
 from trio.lowlevel import ParkingLot
@@ -22,6 +22,7 @@ from supervisor.core.events import Event
 from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Ladder
 from supervisor.core.permissions import Permissions
+from supervisor.core.records import DataKind
 from supervisor.core.state import Decision, Usage
 from supervisor.core.workspace_root import WorkspaceRoot, is_inside
 from supervisor.drivers.identity import ProcessIdentity
@@ -73,6 +74,8 @@ class FakeDriverContext:
         self._past = past
         self._turn: TurnId | None = None
         self._bytes = 0
+        # Calls of `mark_progress`.
+        self.progress = 0
         self._ids = 0
         self._is_full = self._is_behind = False
         self._late: list[Event] = []
@@ -199,9 +202,7 @@ class FakeDriverContext:
     def count_output(self, turn: TurnId, body: Mapping[str, Any]) -> None:
         self._grow(turn, len(str(body)))
 
-    def write(
-        self, turn: TurnId, kind: Literal["tool_update", "plan", "warning"], body: Mapping[str, Any]
-    ) -> None:
+    def write(self, turn: TurnId, kind: DataKind, body: Mapping[str, Any]) -> None:
         self._write(turn, kind, body, size=len(str(body)))
 
     def written(self, kind: str) -> list[Any]:
@@ -218,6 +219,9 @@ class FakeDriverContext:
     def write_answer(self, turn: TurnId, text: str) -> None:
         if text != self.received_text(turn):
             self.write_text(turn, "agent_text", text, continues=False)
+
+    def mark_progress(self) -> None:
+        self.progress += 1
 
     @property
     def is_writable(self) -> bool:

@@ -19,7 +19,16 @@ from supervisor.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from supervisor.core.limits import Limits, Lineage, Restart, Terms
 from supervisor.core.permissions import MODES, Permissions
 from supervisor.core.receipts import InterruptReport
-from supervisor.core.state import Agent, Capabilities, Failure, Phase, SessionState, Spending, Usage
+from supervisor.core.state import (
+    Agent,
+    Capabilities,
+    ContextUse,
+    Failure,
+    Phase,
+    SessionState,
+    Spending,
+    Usage,
+)
 from supervisor.core.table import decide
 from supervisor.core.tree.admission import EMPTY_TREE_VIEW, TreeView
 from supervisor.core.tree.node import ExhaustedBudget
@@ -400,7 +409,8 @@ class Chance:
         return {"method": self.one_of(None, "login")}
 
     def _UsageReported(self, session: SessionState) -> dict[str, Any]:
-        return {"turn": self._turn(session), "usage": Usage(10, 5, 0.25)}
+        context = self.one_of(None, ContextUse(9_000), ContextUse(500, 200_000))
+        return {"turn": self._turn(session), "usage": Usage(10, 5, 0.25), "context": context}
 
     def _LadderElapsed(self, session: SessionState) -> dict[str, Any]:
         step = session.turn.step if session.turn else None

@@ -59,8 +59,9 @@ SHAPES = {
     " depth role lifetime expires_at limits permissions children turn_id turns messages"
     " tool_calls queued generation epoch last_seq usage stop_reason stop_detail last_failure"
     " waiting_for restarts agent_session_id pid created_at updated_at last_active_at spent"
-    " last_outcome attention seen_seq options offered_options",
+    " last_outcome attention seen_seq options offered_options context",
     "AgentOption": "id name category kind current values has_more",
+    "ContextUse": "used size",
     "LastOutcome": "outcome reason at turn_id seq",
     "Attention": "kind detail at seq",
     "SessionKey": "agent channel peer thread",

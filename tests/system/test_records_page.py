@@ -20,7 +20,10 @@ from supervisor.core.records import KINDS, STREAMED, RecordKind
 from supervisor.core.state import Phase, SessionState
 from supervisor.core.table import decide
 from supervisor.core.text import MAX_RESULT_BYTES
+from supervisor.drivers.acp.agent import scripted_process
+from tests.support.acp_supervisor import open_acp_supervisor
 from tests.support.event_histories import history
+from tests.support.fake_agents import records
 
 PAGE = Path(__file__).parents[2] / "docs/reference/records.md"
 ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
@@ -57,12 +60,21 @@ async def talker(turn: supervisor.Turn) -> None:
 
 
 async def records_of_a_real_session() -> list[supervisor.Record]:
+    news = await news_of_a_real_session()
     async with supervisor.open(agents=[talker]) as sup:
         session = await sup.create("talker")
         await session.prompt("talk")
         await session.prompt("talk at length")
         await session.append("agent", "and more")
-        return [record for turn in await session.history() for record in turn.records]
+        return news + [record for turn in await session.history() for record in turn.records]
+
+
+async def news_of_a_real_session() -> list[supervisor.Record]:
+    agent = scripted_process("agent", subagents=True)
+    async with open_acp_supervisor(agent) as (sup, _):
+        session = await sup.create("agent")
+        await session.prompt("notice info a\ncompact 5 b\nsubagent c running\nsay d")
+        return await records(session, "notice", "agent_compaction", "subagent")
 
 
 @functools.cache

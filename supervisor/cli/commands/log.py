@@ -31,6 +31,7 @@ _STYLES: Final = {
     "agent_restarting": "yellow",
     "permission_asked": "magenta",
     "warning": "yellow",
+    "notice": "yellow",
 }
 # The body fields that are printed first, by kind. Other kinds are printed completely.
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -58,6 +59,9 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "stalled": ("waits_for", "detail"),
     "progress_resumed": ("was",),
     "seen": ("seq",),
+    "notice": ("severity", "text", "detail"),
+    "agent_compaction": ("status", "tokens_before", "tokens_after", "error", "summary"),
+    "subagent": ("title", "subagent_id", "state", "detail", "description"),
     "mcp_call": ("tool", "outcome", "target", "caller", "refused"),
 }
 # The counts of an interrupt, printed if they are not zero.

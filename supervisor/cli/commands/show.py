@@ -22,6 +22,7 @@ from supervisor.cli.text_format import (
     badge_cell,
     counted,
     format_age,
+    format_context,
     format_duration,
     format_timestamp,
 )
@@ -157,6 +158,7 @@ def _work_fields(info: Info) -> Iterator[tuple[str, str]]:
         ("turn", info.turn_id),
         ("queued", str(info.queued) if info.queued else None),
         ("usage", _usage(info)),
+        ("context", None if info.context is None else format_context(info.context)),
         ("restarts", str(info.restarts) if info.restarts else None),
         ("process", None if info.pid is None else str(info.pid)),
     )

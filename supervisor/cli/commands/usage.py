@@ -16,11 +16,12 @@ from supervisor.cli.options import Count, json_option, state_option
 from supervisor.cli.output import Screen
 from supervisor.cli.session_cells import shorten_ids
 from supervisor.cli.target import all_sessions, find_session, open_target
-from supervisor.cli.text_format import Cell, format_duration, format_timestamp
+from supervisor.cli.text_format import Cell, format_context, format_duration, format_timestamp
 
 if TYPE_CHECKING:
     from supervisor.cli.target import Target
     from supervisor.core.info import Info
+    from supervisor.core.session_values import ContextUse
 
 _BAR_WIDTH: Final = 20
 _DAY_SECONDS: Final = 86_400.0
@@ -40,6 +41,8 @@ class UsedBy:
     tokens: int = 0
     cost: float = 0.0
     wall_seconds: float = 0.0
+    # Of a session; None if its agent has not said.
+    context: ContextUse | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen
@@ -102,8 +105,11 @@ async def _usage(
 
 def _show(screen: Screen, by: str, lines: list[UsedBy]) -> None:
     short = shorten_ids(one.session_id for one in lines if one.session_id is not None)
+    has_context = any(one.context is not None for one in lines)
     heading = [by.upper(), *(["ID"] if short else []), "TURNS", "TOKENS", "COST", "TIME"]
-    screen.table(heading, (_row(one, short) for one in lines))
+    if has_context:
+        heading.append("CONTEXT")
+    screen.table(heading, (_row(one, short, has_context=has_context) for one in lines))
 
 
 async def _find(sup: Target, session: str | None) -> list[Info]:
@@ -150,7 +156,15 @@ def _own_seconds(infos: list[Info]) -> dict[str, float]:
 def _own(info: Info, seconds: float) -> UsedBy:
     used = info.usage
     tokens = used.input_tokens + used.output_tokens
-    return UsedBy(_name(info), info.turns, tokens, used.cost, seconds, session_id=info.id)
+    return UsedBy(
+        _name(info),
+        info.turns,
+        tokens,
+        used.cost,
+        seconds,
+        session_id=info.id,
+        context=info.context,
+    )
 
 
 def _spent(info: Info) -> tuple[int, int, float, float]:
@@ -192,12 +206,21 @@ def _budgets(info: Info) -> Iterator[BudgetUse]:
             yield BudgetUse(info.id, _name(info), name, getattr(info.spent, name), allowed)
 
 
-def _row(line: UsedBy, short: Mapping[str, str]) -> tuple[Cell | str, ...]:
+def _row(line: UsedBy, short: Mapping[str, str], *, has_context: bool) -> tuple[Cell | str, ...]:
     seconds = format_duration(line.wall_seconds) if line.wall_seconds else ""
     named = [Cell(line.name, "bold")]
     if line.session_id is not None:
         named.append(Cell(short[line.session_id], "dim"))
-    return (*named, str(line.turns), str(line.tokens), f"{line.cost:.4g}", seconds)
+    cells: list[Cell | str] = [
+        *named,
+        str(line.turns),
+        str(line.tokens),
+        f"{line.cost:.4g}",
+        seconds,
+    ]
+    if has_context:
+        cells.append("" if line.context is None else format_context(line.context))
+    return tuple(cells)
 
 
 def _bar(one: BudgetUse, *, has_box_characters: bool) -> list[Cell]:

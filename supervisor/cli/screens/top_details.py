@@ -12,6 +12,7 @@ from supervisor.cli.text_format import (
     counted,
     format_age,
     format_ago,
+    format_context,
     format_duration,
     truncate,
 )
@@ -61,6 +62,8 @@ def details_lines(
     lines.append(_line("folder", one_line(row.workspace or "none")))
     lines += _family_lines(row, entries)
     lines.append(_line("used", _used_text(row)))
+    if row.context is not None:
+        lines.append(_line("context", format_context(row.context)))
     if row.tags:
         lines.append(_line("tags", one_line(", ".join(row.tags))))
     lines.append(_line("active", format_ago(now - row.last_active_at)))

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from supervisor.cli.text_format import format_duration
 from supervisor.core.agent_options import changes_text
+from supervisor.core.news_text import NewsSentence, compaction_text, notice_text, subagent_text
 from supervisor.core.records import Body, Record
 
 from .blocks import Mood, NoteBlock
@@ -136,6 +137,16 @@ def _mcp_call(body: Body) -> Sentence | None:
     return "a call of a tool was refused", (body.get("tool"), body.get("outcome")), "plain"
 
 
+def _news(text: Callable[[Body], NewsSentence]) -> Callable[[Body], Sentence]:
+    """Return the function of a kind whose sentence `text` makes."""
+
+    def sentence(body: Body) -> Sentence:
+        said, details, is_bad = text(body)
+        return said, details, "notice" if is_bad else "plain"
+
+    return sentence
+
+
 def _silence(body: Body) -> str:
     what = f" ({first_line(body.get('detail'))})" if body.get("detail") else ""
     seconds = _seconds_text(body.get("seconds"))
@@ -167,6 +178,9 @@ _SENTENCES: Final[Mapping[str, Callable[[Body], Sentence | None]]] = {
     "spawn_refused": _spawn_refused,
     "warning": _warning,
     "mcp_call": _mcp_call,
+    "notice": _news(notice_text),
+    "agent_compaction": _news(compaction_text),
+    "subagent": _news(subagent_text),
 }
 
 NOTE_KINDS: Final = ("input_settled", *_SENTENCES)

@@ -85,14 +85,15 @@ class WorkBlocks:
         if call is None:
             return
         update = record.body.get("update")
-        about, result = call.about, first_line(update)
+        name, about, result = call.name, call.about, first_line(update)
         if isinstance(update, Mapping):  # of ACP: the fields of the call that have changed
+            name = brief(update.get("name")) or name
             given = update.get("rawInput")
             about = call_about(given) if given else about or brief(update.get("title"))
             output = update.get("content") or update.get("rawOutput")
             result = first_line(output) if output else call.result
-        changed = attrs.evolve(call, about=about, result=result)
-        if (changed.about, changed.result) != (call.about, call.result):
+        changed = attrs.evolve(call, name=name, about=about, result=result)
+        if (name, about, result) != (call.name, call.about, call.result):
             self._calls[call.call_id] = changed
             yield call.call_id, changed
 

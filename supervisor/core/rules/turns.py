@@ -59,13 +59,16 @@ def call_ended(draft: Draft, event: CallEnded) -> None:
 
 
 def report_usage(draft: Draft, event: UsageReported) -> None:
-    """Record the usage of the turn."""
+    """Record the usage of the turn, and how much of the context is used."""
     if not _is_of_other_turn(draft, event):
+        context = event.context
         draft.note(
             "usage",
             input_tokens=event.usage.input_tokens,
             output_tokens=event.usage.output_tokens,
             cost=event.usage.cost,
+            **({} if context is None else {"context_used": context.used}),
+            **({} if context is None or context.size is None else {"context_size": context.size}),
         )
 
 

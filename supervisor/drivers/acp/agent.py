@@ -42,6 +42,7 @@ def acp(
     options: Mapping[str, str | bool] | None = None,
     handshake_seconds: float = HANDSHAKE_SECONDS,
     tools: ToolsSetting = "auto",
+    subagents: bool = False,
 ) -> AcpAgent:
     """Return an agent that runs as a process, for example `acp("gemini", ["gemini", "--acp"])`.
 
@@ -53,6 +54,8 @@ def acp(
     conversation starts, and again when a new process resumes it; a new conversation fails to start
     if the agent does not offer them. `tools` says how the agent gets the tools of its session, as
     the MCP server `understudy`: over stdio, over HTTP, not at all, or as it suits the agent.
+    With `subagents` the agent is asked to report the agents that it runs itself, and each change of
+    one is recorded; that part of the protocol is not stable yet.
 
     Raise `ConfigError` for an invalid argument.
     """
@@ -66,16 +69,20 @@ def acp(
         _checked_options(name, options),
         handshake_seconds,
         tools,
+        subagents,
     )
 
 
-def scripted_process(name: str = "scripted-process", flags: Iterable[str] = ()) -> AcpAgent:
+def scripted_process(
+    name: str = "scripted-process", flags: Iterable[str] = (), *, subagents: bool = False
+) -> AcpAgent:
     """Return the scripted agent as a real ACP process; see docs/reference/scripted.md.
 
     The agent needs no model, and its flags make it misbehave.
     """
     # -P: never import a folder called supervisor from the workspace.
-    return acp(name, [sys.executable, "-P", "-m", "supervisor.drivers.scripted", *flags])
+    command = [sys.executable, "-P", "-m", "supervisor.drivers.scripted", *flags]
+    return acp(name, command, subagents=subagents)
 
 
 def _checked_options(name: str, options: object) -> dict[str, str | bool]:

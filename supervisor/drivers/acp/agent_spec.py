@@ -44,6 +44,8 @@ class AcpAgentSpec:
     )
     # How the agent gets our own tools, see `own_tools`.
     tools: ToolsSetting = attrs.field(default="auto", validator=one_of(ToolsSetting))
+    # Whether the agent reports its subagents, which are then recorded; see `subagents`.
+    subagents: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     # Where the variables are looked up that `env` and the servers name.
     environ: Mapping[str, str] = attrs.field(default=os.environ, repr=False, eq=False)
     # How to log in, for the error of an agent that requires it.

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 import attrs
 
 from supervisor.core.permissions import DEFAULT_MODE
+from supervisor.core.state import ContextUse
 from supervisor.drivers.port import DriverContext
 
 from .content import as_integer, as_list, as_mapping, as_name, as_text, bounded_data, has_capability
@@ -28,7 +29,7 @@ _MAX_DESCRIPTION_LETTERS: Final = 1000
 # The client's -----------------------------------------------------------------------------
 
 
-def initialize_params(context: DriverContext) -> dict[str, Any]:
+def initialize_params(context: DriverContext, *, has_subagents: bool = False) -> dict[str, Any]:
     """Return the params of `initialize`: protocol version, client name and capabilities."""
     return {
         "protocolVersion": PROTOCOL_VERSION,
@@ -37,7 +38,10 @@ def initialize_params(context: DriverContext) -> dict[str, Any]:
             "title": "Understudy",
             "version": version("understudy"),
         },
-        "clientCapabilities": client_capabilities(context),
+        "clientCapabilities": {
+            **client_capabilities(context),
+            **({"subagents": {}} if has_subagents else {}),
+        },
     }
 
 
@@ -49,7 +53,7 @@ def client_capabilities(context: DriverContext) -> dict[str, Any]:
     return {
         "fs": {"readTextFile": allowed["read"], "writeTextFile": allowed["edit"]},
         "terminal": allowed["execute"],
-        "session": {"configOptions": {"boolean": {}}},
+        "session": {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}},
     }
 
 
@@ -231,9 +235,7 @@ class AgentStatus:
     config_options: tuple[Mapping[str, Any], ...] = ()
     commands: tuple[Mapping[str, Any], ...] = ()
     title: str | None = None
-    # Tokens in the agent's context, and its window.
-    context_used: int | None = None
-    context_size: int | None = None
+    context: ContextUse | None = None
 
     def with_session_result(self, answer: object) -> Self:
         """Return the status changed by the result of `session/new`, `/load` or `/resume`."""
@@ -265,12 +267,14 @@ class AgentStatus:
                 title = as_text(fields["title"])
                 return attrs.evolve(self, title=title and title[:MAX_TITLE_LETTERS])
             case "usage_update":
-                return attrs.evolve(
-                    self,
-                    context_used=as_integer(fields.get("used")),
-                    context_size=as_integer(fields.get("size")),
-                )
+                return attrs.evolve(self, context=_context_use(fields) or self.context)
         return self
+
+
+def _context_use(fields: Mapping[str, Any]) -> ContextUse | None:
+    used = as_integer(fields.get("used"))
+    # Some agents do not know the size of their window, and say 0.
+    return None if used is None else ContextUse(used, as_integer(fields.get("size")) or None)
 
 
 def _bounded_objects(value: object) -> tuple[Mapping[str, Any], ...]:

@@ -120,13 +120,16 @@ class AcpClient:
         )
         self.has_terminals: bool = offered["terminal"]
         self.updates = Updates(
-            context, terminal_access=self._terminals if self.has_terminals else None
+            context,
+            terminal_access=self._terminals if self.has_terminals else None,
+            has_subagents=agent.subagents,
         )
         self._permissions = PermissionHandler(
             context,
             ask=self.pending_permissions.ask,
             grants=self._grants,
             tool_report=self.updates.tool_report,
+            subagent_name=self.updates.subagent_name,
             limiter=limiter,
             workspace_root=workspace_root,
         )
@@ -297,7 +300,7 @@ class AcpClient:
 
     async def _on_update(self, params: object) -> None:
         if self.session is not None:
-            await self.session.on_update(params)
+            await self.session.on_update(self.updates.routed(params))
             if _update_kind(params) in _CHOICE_UPDATES:
                 event = self._changed_choices()
                 if event is not None:

@@ -232,7 +232,8 @@ class Handshake:
 
     async def _initialize(self) -> AgentCapabilities:
         try:
-            answer = await self._call("initialize", initialize_params(self._context))
+            params = initialize_params(self._context, has_subagents=self._agent.subagents)
+            answer = await self._call("initialize", params)
         except HandshakeFailed as error:
             if error.kind == "timeout" and self._connection.statistics().junk:
                 raise HandshakeFailed("timeout", f"{error}; {_NOT_ACP_HINT}") from error

@@ -223,11 +223,13 @@ class PermissionHandler:
         tool_report: Callable[[object], ToolReport],
         limiter: trio.CapacityLimiter,
         workspace_root: WorkspaceRoot | None = None,
+        subagent_name: Callable[[object], str | None] = lambda _: None,
     ) -> None:
         self._context = context
         self._ask = ask
         self._grants = grants
         self._tool_report = tool_report
+        self._subagent_name = subagent_name
         self._limiter = limiter
         self._workspace_root = workspace_root
 
@@ -236,13 +238,20 @@ class PermissionHandler:
 
         Raise `RpcError` if the request is malformed. The session bounds the wait for the decision.
         """
-        request = parse_request(params, self._tool_report)
+        subagent = self._subagent_name(params)
+        # The ids of a subagent's tool calls are its own: another call may have the same one.
+        request = parse_request(
+            params, self._tool_report if subagent is None else lambda _: ToolReport()
+        )
         report = request.report
+        question = report.title or report.display_name
+        if subagent is not None:
+            question = f"{subagent}: {question}"
         paths = await self._resolved_paths(report)
         answer = await self._ask(
             PermissionQuestion(
                 tool=report.permission_name(self._context.permissions),
-                question=(report.title or report.display_name)[:MAX_QUESTION_LETTERS],
+                question=question[:MAX_QUESTION_LETTERS],
                 kind=report.kind,
                 inside_workspace=bool(paths),
                 input=report.input,

@@ -175,7 +175,7 @@ class ToolCalls:
     async def _begin(self, key: str, report: ToolReport) -> None:
         call = _OpenToolCall(CallId(self._context.new_id("call")), report.display_name, report)
         self._context.count_output(self._turn, {"name": call.name, "input": report.input})
-        call.last_written["rawInput"] = report.input
+        call.last_written |= {"rawInput": report.input, "name": call.name}
         # Added before it is reported: an interrupt can follow at once.
         self._calls[key] = call
         self._open += 1
@@ -194,6 +194,7 @@ class ToolCalls:
         """Return the fields of the update that describe the call."""
         locations = [as_mapping(location) for location in as_list(update.get("locations"))]
         return {
+            "name": report.name,
             "title": shorten_title(report.title),
             "kind": report.kind,
             "locations": bounded_data(locations, MAX_REPLACEMENT_BYTES) or None,

@@ -1,8 +1,8 @@
 """Outcome of a turn: the state of the running turn, its end, and failures as text for users.
 
 `end_turn` does not prove success: when a model request fails, some agents end the turn with the
-error as their text, and some with no text at all. Such a turn has failed. But text about an error,
-after work or in the agent's own words, is not an error of the turn.
+error as their text, some with a notice of it, and some with nothing at all. Such a turn has failed.
+But text about an error, after work or in the agent's own words, is not an error of the turn.
 
 A turn that an agent started by itself answers no prompt of ours. It is over when the agent is
 silent: for a long time before its first output, because models think first, and never while one
@@ -58,6 +58,9 @@ class TurnActivity:
     plans: int = 0
     # Whether the agent reports a failure outside of text and stop reason.
     reported_failure: bool = False
+    # Records of notices, compactions and subagents, and the last notice of an error.
+    news: int = 0
+    error_notice: str | None = None
 
 
 @attrs.frozen
@@ -93,6 +96,8 @@ def _hidden_error(text: str, activity: TurnActivity) -> str | None:
     if activity.reported_failure:
         return truncate(_without_warnings(text), MAX_ERROR_BYTES) or "the agent reported a failure"
     if not text:
+        if activity.error_notice is not None and not activity.calls:
+            return truncate(activity.error_notice, MAX_ERROR_BYTES)
         return None if activity != TurnActivity() else "the agent ended its turn without output"
     if activity.calls or len(text) > _MAX_ERROR_LETTERS:
         return None
@@ -132,7 +137,10 @@ MAX_CALLS: Final = 1000
 MAX_ID_LETTERS: Final = 1000
 # Updates that show work in the turn; status updates and echoed user text do not.
 _ACTIVITY_UPDATES: Final = frozenset(
-    {"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"}
+    {
+        *("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"),
+        *("compaction_update", "compaction_summary_chunk", "subagent_update"),
+    }
 )
 
 _FINAL_STATUSES: Final = frozenset({"completed", "failed"})

@@ -2,7 +2,7 @@
 
 Rule 1: no update raises an exception, except `OutputTooLarge`.
 Rule 2: updates that an agent replays (`session/load` does) are history: they make no records and
-        no usage. From updates while no turn runs, only the agent's status is kept.
+        no usage. From updates while no turn runs, only the agent's status and news are kept.
 Rule 3: unknown updates are ignored, counted, and reported once per kind.
 
 Agents report usage in two forms, and neither is the usage since the last report. `usage_update` has
@@ -27,9 +27,10 @@ import attrs
 from supervisor.core import agent_events
 from supervisor.core.errors import BudgetSpent
 from supervisor.core.ids import CallId, TurnId
-from supervisor.core.state import Usage
+from supervisor.core.state import ContextUse, Usage
 from supervisor.drivers.port import DriverContext, TextKind
 
+from .agent_news import AgentNews, NewsRecord
 from .capabilities import STATUS_UPDATES, AgentStatus
 from .content import as_integer, as_mapping, as_name, as_number, as_text, bounded_data, content_text
 from .tool_calls import TerminalAccess, ToolCalls
@@ -144,6 +145,9 @@ class _TurnUpdates:
     messages: dict[TextKind, str] = attrs.field(factory=dict)
     thoughts: int = 0
     plans: int = 0
+    # Records of news, and the last notice of an error.
+    news: int = 0
+    error_notice: str | None = None
     # Whether the agent's last status report was a failure.
     reported_failure: bool = False
     # Usage not reported yet, because the session's mailbox was full.
@@ -154,15 +158,21 @@ class Updates:
     """Handler of the updates of one agent, over all its turns."""
 
     def __init__(
-        self, context: DriverContext, *, terminal_access: TerminalAccess | None = None
+        self,
+        context: DriverContext,
+        *,
+        terminal_access: TerminalAccess | None = None,
+        has_subagents: bool = False,
     ) -> None:
         self._context = context
+        self._news = AgentNews(has_subagents=has_subagents)
         self._terminal_access = terminal_access
         self._meter = UsageMeter()
         self._turn: _TurnUpdates | None = None
         self._is_replaying = False
         self._had_turns = False
         self.status = AgentStatus()
+        self._reported_context: ContextUse | None = None
         # Count of each unknown kind; at most MAX_UNKNOWN_UPDATES kinds.
         self.unknown_updates: dict[str, int] = {}
 
@@ -173,15 +183,25 @@ class Updates:
         self._meter.begin_turn()
         self._turn = _TurnUpdates(turn, ToolCalls(self._context, turn, self._terminal_access))
         self._had_turns = True
+        for news in self._news.take_pending():
+            self._context.write(turn, news.kind, news.body)
 
     def end_turn(self) -> TurnActivity:
         """End the turn, so that later updates count as late; return its activity besides text."""
         turn, self._turn = self._turn, None
         if turn is None:
             return TurnActivity()
-        if turn.unreported != Usage():
+        if turn.unreported != Usage() or self._has_new_context:
             self._context.report_eventually(self._usage_report(turn))
-        return TurnActivity(len(turn.calls), turn.thoughts, turn.plans, turn.reported_failure)
+            self._reported_context = self.status.context
+        return TurnActivity(
+            len(turn.calls),
+            turn.thoughts,
+            turn.plans,
+            turn.reported_failure,
+            news=turn.news,
+            error_notice=turn.error_notice,
+        )
 
     @contextmanager
     def replaying_history(self) -> Iterator[None]:
@@ -195,6 +215,23 @@ class Updates:
     def resume_usage(self) -> None:
         """Continue from the recorded cost of the agent's conversation."""
         self._meter.resume_from(self._context.agent_session_cost)
+
+    def routed(self, params: object) -> object:
+        """Return the params of a `session/update`, with those of a subagent's own subagents.
+
+        Any update of a subagent counts as progress of the turn.
+        """
+        subagents = self._news.subagents
+        if subagents is None:
+            return params
+        if self._turn is not None and self.subagent_name(params) is not None:
+            self._context.mark_progress()
+        return subagents.routed(params)
+
+    def subagent_name(self, params: object) -> str | None:
+        """Return the name of the subagent that sent a message; None if the agent itself did."""
+        subagents = self._news.subagents
+        return None if subagents is None else subagents.name_of(as_mapping(params).get("sessionId"))
 
     def tool_report(self, tool_call_id: object) -> ToolReport:
         """Return the merged report of a tool call of this turn."""
@@ -221,13 +258,14 @@ class Updates:
         elif kind in STATUS_UPDATES:
             self.status = self.status.with_update(fields)
         turn = self._turn
-        if turn is None or self._is_replaying:
+        if kind not in _UPDATE_HANDLERS and self._news.handles(kind):
+            self._on_news(fields)
+        elif turn is None or self._is_replaying:
             if kind == "usage_update" and not self._had_turns:
                 self._meter.read_update(fields)  # a baseline: usage before our first turn
             return
-        handler = _UPDATE_HANDLERS.get(kind)
-        if handler is not None:
-            await handler(self, turn, fields)
+        elif kind in _UPDATE_HANDLERS:
+            await _UPDATE_HANDLERS[kind](self, turn, fields)
         elif kind not in STATUS_UPDATES and kind != _USER_TEXT:
             self._note_unknown_update(
                 turn, f"an update of kind {as_name(kind) or 'unknown'}", fields
@@ -270,6 +308,23 @@ class Updates:
 
     # Inside -------------------------------------------------------------------------------
 
+    def _on_news(self, update: Mapping[str, Any]) -> None:
+        """Write the news in an update, or keep them for the next turn."""
+        found, turn = self._news.read(update, self.status.context), self._turn
+        if isinstance(found, NewsRecord):
+            if self._is_replaying and found.kind != "notice":
+                return
+            if turn is None or self._is_replaying:
+                self._news.keep(found)
+                return
+            turn.news += 1
+            turn.error_notice = found.error or turn.error_notice
+            self._context.write(turn.id, found.kind, found.body)
+        elif turn is not None:
+            self._context.mark_progress()
+            if found is not None:
+                self._note_unknown_update(turn, found, update)
+
     def _write_text(self, turn: _TurnUpdates, kind: TextKind, update: Mapping[str, Any]) -> None:
         text = content_text(update.get("content"))
         if not text:
@@ -282,19 +337,29 @@ class Updates:
         self._context.write_text(turn.id, kind, text, continues=continues)
 
     def _spend(self, turn: _TurnUpdates, used: Usage) -> None:
-        if used == Usage():
+        if used != Usage():
+            try:
+                self._context.record_usage(turn.id, used)
+            except BudgetSpent:
+                return  # the session interrupts the turn
+        elif not self._has_new_context:
             return
-        try:
-            self._context.record_usage(turn.id, used)
-        except BudgetSpent:
-            return  # the session interrupts the turn
         turn.unreported += used
         if self._context.report(self._usage_report(turn)):
             turn.unreported = Usage()
+            self._reported_context = self.status.context
+
+    @property
+    def _has_new_context(self) -> bool:
+        """True if the agent's context has changed since it was reported to the session."""
+        return self.status.context not in (None, self._reported_context)
 
     def _usage_report(self, turn: _TurnUpdates) -> agent_events.UsageReported:
         return agent_events.UsageReported(
-            turn=turn.id, usage=turn.unreported, **self._context.stamp()
+            turn=turn.id,
+            usage=turn.unreported,
+            context=self.status.context if self._has_new_context else None,
+            **self._context.stamp(),
         )
 
     def _note_unknown_update(

@@ -14,8 +14,11 @@ from .turn import MODES, ScriptTurn, Step, TurnCancelled, Waiting
 from .wire import ClientReply, Json
 
 
-def ask_permission(turn: ScriptTurn, call: Json) -> Waiting[bool]:
-    """Ask permission for a tool call; return True only if the client allows it."""
+def ask_permission(turn: ScriptTurn, call: Json, *, session_id: str | None = None) -> Waiting[bool]:
+    """Ask permission for a tool call; return True only if the client allows it.
+
+    `session_id` is that of a subagent; without it the conversation itself asks.
+    """
     kinds = {
         f"option-{place}": kind for place, kind in enumerate(turn.engine_state.flags.offers, 1)
     }
@@ -23,7 +26,9 @@ def ask_permission(turn: ScriptTurn, call: Json) -> Waiting[bool]:
         {"optionId": option, "name": kind.replace("_", " "), "kind": kind}
         for option, kind in kinds.items()
     ]
-    params = {"toolCall": call, "options": options}
+    params: Json = {"toolCall": call, "options": options}
+    if session_id is not None:
+        params["sessionId"] = session_id
     reply = yield from turn.ask("session/request_permission", params)
     outcome = reply.result.get("outcome") if isinstance(reply.result, dict) else None
     chosen = outcome.get("optionId") if isinstance(outcome, dict) else None

@@ -12,7 +12,7 @@ from typing import Final
 from supervisor.core.errors import ConfigError, short_repr
 from supervisor.drivers.scripted.flags import find_steps, parse_number, parse_whole_number
 
-from . import client_steps, mcp_steps, misbehave
+from . import client_steps, mcp_steps, misbehave, news_steps
 from .client_steps import ask_permission
 from .turn import ScriptTurn, Step, Waiting
 from .wire import INTERNAL_ERROR, ErrorReply, ProcessAction
@@ -124,6 +124,7 @@ ALL_STEPS: Final[dict[str, Step]] = {
     **COMMON_STEPS,
     **client_steps.CLIENT_STEPS,
     **mcp_steps.MCP_STEPS,
+    **news_steps.NEWS_STEPS,
     **misbehave.MISBEHAVE_STEPS,
 }
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 
 from supervisor.core.agent_options import changes_text
+from supervisor.core.news_text import NewsSentence, compaction_text, notice_text, subagent_text
 from supervisor.core.records import Body, Record
 
 from .values import duration
@@ -272,6 +273,16 @@ def _mcp_call(_: str, body: Body) -> Sentence | None:
     return "A call of a tool was refused", (body.get("tool"), body.get("outcome")), "plain"
 
 
+def _news(text: Callable[[Body], NewsSentence]) -> Callable[[str, Body], Sentence]:
+    """Return the function of a kind whose sentence `text` makes."""
+
+    def sentence(_: str, body: Body) -> Sentence:
+        said, details, is_bad = text(body)
+        return f"{said[0].upper()}{said[1:]}", details, "bad" if is_bad else "plain"
+
+    return sentence
+
+
 def _unknown(kind: str, body: Body) -> Sentence:
     """Return the sentence for a warning or for a kind of a later version."""
     detail = json.dumps(dict(body), ensure_ascii=False, default=str) if body else None
@@ -303,4 +314,7 @@ _SENTENCES: Final[Mapping[str, Callable[[str, Body], Sentence | None]]] = {
     "spawn_refused": _spawn_refused,
     "seen": _seen,
     "mcp_call": _mcp_call,
+    "notice": _news(notice_text),
+    "agent_compaction": _news(compaction_text),
+    "subagent": _news(subagent_text),
 }

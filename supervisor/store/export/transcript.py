@@ -197,7 +197,11 @@ class _TranscriptBuilder:
             self._calls[call_id] = call
             self._buffer.append(call)
         elif record.kind == "tool_update" and call is not None:
-            call.updates.append(body.get("update"))
+            update = body.get("update")
+            call.updates.append(update)
+            # An agent may report the name of its tool after the start of the call.
+            name = update.get("name") if isinstance(update, Mapping) else None
+            call.name = name if isinstance(name, str) else call.name
         elif record.kind == "tool_ended" and call is not None:
             call.outcome = _text(body, "outcome")
             call.result = body.get("result")

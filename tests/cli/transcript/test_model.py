@@ -44,6 +44,17 @@ def test_text_of_deltas_is_replaced_by_its_record() -> None:
     assert shown(model) == ["> hello", "world, all"]
 
 
+def test_a_tool_name_that_comes_late_replaces_the_title() -> None:
+    make = ItemMaker()
+    model = model_of(*make.turn())
+    model.apply(make.record("tool_call", call_id="c1", name="List files", input=None))
+
+    update = {"name": "bash", "title": "List files"}
+    model.apply(make.record("tool_update", call_id="c1", name="List files", update=update))
+
+    assert shown(model)[-1].startswith("• bash  running")
+
+
 def test_a_tool_call_is_one_line_that_changes() -> None:
     make = ItemMaker()
     model = model_of(*make.turn())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from supervisor.core.state import ContextUse
 from supervisor.drivers.acp.capabilities import MAX_STATUS_BYTES, AgentStatus
 
 MODES = {
@@ -36,7 +37,7 @@ def test_each_status_update_changes_only_its_own_fields() -> None:
     assert surfaced.config_options == (OPTION,)
     assert surfaced.commands == tuple(commands)
     assert surfaced.title == "A talk"
-    assert (surfaced.context_used, surfaced.context_size) == (10, 100)
+    assert surfaced.context == ContextUse(10, 100)
 
 
 def test_an_absent_title_stays_and_a_null_title_is_removed() -> None:

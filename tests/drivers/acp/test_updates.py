@@ -245,12 +245,12 @@ async def test_an_unknown_update_is_reported_once_and_counted(
     turn_context: FakeDriverContext, updates: Updates
 ) -> None:
     for _ in range(3):
-        await updates.on_update({"sessionUpdate": "notice", "text": "hi"})
+        await updates.on_update({"sessionUpdate": "hologram", "text": "hi"})
 
     [warning] = written(turn_context, "warning")
-    assert warning["text"] == "the agent sent an update of kind notice, which was ignored"
-    assert warning["update"] == {"sessionUpdate": "notice", "text": "hi"}
-    assert updates.unknown_updates == {"an update of kind notice": 3}
+    assert warning["text"] == "the agent sent an update of kind hologram, which was ignored"
+    assert warning["update"] == {"sessionUpdate": "hologram", "text": "hi"}
+    assert updates.unknown_updates == {"an update of kind hologram": 3}
 
 
 async def test_reported_unknown_kinds_are_limited(

@@ -13,6 +13,7 @@ from supervisor.drivers.scripted import (
     client_steps,
     mcp_steps,
     misbehave,
+    news_steps,
     steps,
 )
 from supervisor.drivers.scripted.flags import FLAGS, PERMISSION_KINDS, PHASES, STEERING_OUTCOMES
@@ -42,6 +43,7 @@ def of_code(text: str) -> str:
         ("Steps of every scripted agent", steps.COMMON_STEPS),
         ("Steps that need a client", client_steps.CLIENT_STEPS),
         ("Steps that need our tools", mcp_steps.MCP_STEPS),
+        ("Steps that report news", news_steps.NEWS_STEPS),
         ("Steps that misbehave", misbehave.MISBEHAVE_STEPS),
     ],
 )
@@ -54,9 +56,14 @@ def test_the_page_describes_every_step(heading: str, steps: Mapping[str, Step]) 
 def test_no_step_has_the_name_of_another() -> None:
     words = [usage.partition(" ")[0] for usage in ALL_STEPS]
 
-    assert len(set(words)) == len(steps.COMMON_STEPS) + len(client_steps.CLIENT_STEPS) + len(
-        mcp_steps.MCP_STEPS
-    ) + len(misbehave.MISBEHAVE_STEPS)
+    tables = (
+        steps.COMMON_STEPS,
+        client_steps.CLIENT_STEPS,
+        mcp_steps.MCP_STEPS,
+        news_steps.NEWS_STEPS,
+        misbehave.MISBEHAVE_STEPS,
+    )
+    assert len(set(words)) == sum(map(len, tables))
 
 
 def test_the_page_describes_every_flag() -> None:

@@ -100,6 +100,19 @@ def test_parallel_calls_are_complete_and_ordered_by_start() -> None:
     ]
 
 
+def test_a_tool_name_that_comes_late_replaces_the_title() -> None:
+    history = SampleHistory()
+    history.begin("go")
+    history.note("tool_call", call_id="a", name="List files", input=None, cancellable=True)
+    history.note("tool_update", call_id="a", name="List files", update={"name": "bash"})
+    history.note("tool_ended", call_id="a", name="List files", outcome="completed", result="x")
+    history.finish()
+
+    (call,) = [item for item in items_of(history) if isinstance(item, CallItem)]
+
+    assert call.name == "bash"
+
+
 def test_an_unfinished_call_buffers_a_bounded_number_of_items() -> None:
     history = SampleHistory()
     history.begin("go")
