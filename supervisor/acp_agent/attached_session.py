@@ -33,6 +33,7 @@ from .session_jobs import SessionJobs
 from .slash_commands import available_commands
 from .tool_cards import Update, card_id, child_changed
 from .turn_answers import error_data
+from .usage_updates import UsageUpdates
 
 # Records that are read for what they say of the agent; a page of the store has 500.
 _MAX_SILENT: Final = 2_000
@@ -62,6 +63,7 @@ class AttachedSession:
         self.prompts = OwnPrompts()
         self.jobs = SessionJobs(self.handle, self.prompts, nursery)
         self.translator = SessionTranslator(title=info.title)
+        self._usage = UsageUpdates.of(info)
         # Until the first prompt of any client: agent and permission mode can still be changed.
         self.is_new = info.turns == 0 and info.queued == 0
         # The MCP servers that the client gave; another session in its place gets them too.
@@ -151,6 +153,7 @@ class AttachedSession:
         task_status.started()
         await self._is_answered.wait()
         await self._send_commands()
+        await self._send_usage()
         with suppress(SupervisorError):
             for request in await self._sup.permissions():
                 if request.session_id == self.id:
@@ -207,6 +210,9 @@ class AttachedSession:
         found = notice_of(record) if self._link.offers.notices else None
         if found is not None:
             await self._send([found])
+        self._usage.add(record)
+        if self._shows():
+            await self._send_usage()
         if record.kind == "permission_asked":
             # What the mode, a rule or a hook decides is recorded too.
             if record.body["asks"] == "person" and self._shows():
@@ -237,6 +243,11 @@ class AttachedSession:
             self.client_id,
             {"sessionUpdate": "available_commands_update", "availableCommands": commands},
         )
+
+    async def _send_usage(self) -> None:
+        update = self._usage.changed()
+        if update is not None:
+            await self._send([update])
 
     async def _changed(self) -> None:
         if self.on_changed is not None and self._is_answered.is_set():

@@ -6,7 +6,7 @@ A notice is live: none is made of history.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from supervisor.core.endings import BUDGET_REASONS, FAILED_REASONS
 from supervisor.core.records import Record
@@ -69,6 +69,12 @@ def _warning(body: Mapping[str, Any]) -> Update:
     return notice("warning", as_text(body.get("text")) or "warning")
 
 
+def _notice(body: Mapping[str, Any]) -> Update:
+    """Return a notice of the agent itself."""
+    severity = body["severity"] if body["severity"] in get_args(Severity) else "info"
+    return notice(severity, as_text(body.get("text")) or severity, as_text(body.get("detail")))
+
+
 def _changed(body: Mapping[str, Any]) -> Update | None:
     if not body.get("mcp_servers"):
         return None
@@ -83,5 +89,6 @@ _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Update | None]]] = {
     "session_stopped": _stopped,
     "spawn_refused": _spawn_refused,
     "warning": _warning,
+    "notice": _notice,
     "session_changed": _changed,
 }
