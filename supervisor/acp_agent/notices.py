@@ -15,6 +15,7 @@ from supervisor.drivers.acp.content import as_mapping, as_text
 from .tool_cards import Update
 
 Severity = Literal["info", "warning", "error"]
+_SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 
 def notice(severity: Severity, title: str, description: str | None = None) -> Update:
@@ -71,7 +72,7 @@ def _warning(body: Mapping[str, Any]) -> Update:
 
 def _notice(body: Mapping[str, Any]) -> Update:
     """Return a notice of the agent itself."""
-    severity = body["severity"] if body["severity"] in get_args(Severity) else "info"
+    severity = next((one for one in _SEVERITIES if one == body["severity"]), "info")
     return notice(severity, as_text(body.get("text")) or severity, as_text(body.get("detail")))
 
 
