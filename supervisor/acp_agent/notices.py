@@ -72,7 +72,7 @@ def _warning(body: Mapping[str, Any]) -> Update:
 
 def _notice(body: Mapping[str, Any]) -> Update:
     """Return a notice of the agent itself."""
-    severity = next((one for one in _SEVERITIES if one == body["severity"]), "info")
+    severity: Severity = body["severity"] if body["severity"] in _SEVERITIES else "info"
     return notice(severity, as_text(body.get("text")) or severity, as_text(body.get("detail")))
 
 
