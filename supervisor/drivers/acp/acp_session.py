@@ -32,7 +32,6 @@ from .client import AcpClient
 from .content import as_mapping
 from .handshake import Authenticator
 from .option_setter import OptionSetter
-from .prompts import prompt_params
 from .steering import STEERING_SETTLE_SECONDS, SteeringDelivery
 from .turn_result import AcpTurn, SilenceDetector, TurnEnd, classify_turn_end, describe_rpc_error
 
@@ -262,9 +261,8 @@ class AcpSession:
             await self._context.workspace_root()  # raises if it was replaced
             with turn.option_setting:
                 await self._options.apply()
-            blocks = await self.client.prompt_blocks(effect, sends_history=self.sends_history)
-            params = prompt_params(self._session_id, blocks, effect.trace)
-            return await self._send_prompt(turn, params)
+            params = await self.client.prompt_params(effect, sends_history=self.sends_history)
+            return await self._send_prompt(turn, {"sessionId": self._session_id, **params})
         except RpcError as error:
             return self._refused_turn_end(turn, error)
         except (Unsendable, SupervisorError) as error:

@@ -36,14 +36,6 @@ def prompt_blocks(
     return [_text_block(text), *blocks]
 
 
-def prompt_params(
-    session_id: str, blocks: Iterable[Mapping[str, Any]], trace: Mapping[str, str] | None
-) -> dict[str, Any]:
-    """Return the params of `session/prompt`; a trace context is at the root of its `_meta`."""
-    params = {"sessionId": session_id, "prompt": list(blocks)}
-    return params | {"_meta": dict(trace)} if trace else params
-
-
 def _prompt_block(
     attachment: Mapping[str, Any], capabilities: AgentCapabilities, workspace: str | None
 ) -> dict[str, Any]:
