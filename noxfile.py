@@ -7,6 +7,7 @@ Words after `--` go to the tool: `nox -s tests -- -k mailbox -x`.
 """
 
 import shutil
+from pathlib import Path
 
 import nox
 
@@ -121,5 +122,6 @@ def conformance_acp(session: nox.Session) -> None:
     install(session, "test")
     folder = session.create_tmp()
     session.run("npm", "install", "--prefix", folder, "--no-audit", ACP_SDK, external=True)
-    environ = {"UNDERSTUDY_ACP_SDK": folder}
+    # Absolute, because the client runs in another folder.
+    environ = {"UNDERSTUDY_ACP_SDK": str(Path(folder).resolve())}
     session.run("pytest", "tests/acp_agent", *session.posargs, env=environ)

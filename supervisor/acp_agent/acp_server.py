@@ -21,7 +21,7 @@ from supervisor.client import RemoteSupervisor
 from supervisor.core.errors import SessionNotFound, SupervisorError
 from supervisor.core.info import Info
 from supervisor.core.session_values import Phase
-from supervisor.drivers.acp.content import as_list, as_mapping, as_name
+from supervisor.drivers.acp.content import as_mapping, as_name
 from supervisor.json_rpc.rpc_connection import RpcHandlers
 from supervisor.json_rpc.rpc_messages import INVALID_PARAMS, INVALID_REQUEST, RpcError
 
@@ -29,6 +29,7 @@ from .acp_options import AcpOptions
 from .attached_session import AttachedSession
 from .client_link import ClientLink
 from .client_offers import ClientOffers, initialize_result
+from .client_servers import ClientServers, client_servers
 from .notices import notice
 from .own_prompts import WaitingPrompt
 from .prompt_input import PromptInput, parse_prompt
@@ -136,9 +137,9 @@ class AcpServer:
     # Sessions -----------------------------------------------------------------------------
 
     async def _new(self, params: _Params) -> object:
-        cwd, servers = _folder(params), _servers(params)
-        session = await self._book.create(cwd)
-        return {"sessionId": session.client_id, **self._opened(session, servers)}
+        cwd, given = _folder(params), client_servers(params)
+        session = await self._book.create(cwd, servers=given.servers)
+        return {"sessionId": session.client_id, **self._opened(session, given)}
 
     async def _load(self, params: _Params) -> object:
         return await self._open(params, replay=True)
@@ -149,22 +150,33 @@ class AcpServer:
     async def _open(self, params: _Params, *, replay: bool) -> object:
         client_id = _session_id(params)
         _folder(params)
-        servers = _servers(params)
+        given = client_servers(params)
         handle = await self._book.find(client_id)
-        return self._opened(await self._book.attach(handle, replay=replay), servers)
+        session = await self._book.attach(handle, replay=replay)
+        await self._give_servers(session, given)
+        return self._opened(session, given)
 
-    def _opened(self, session: AttachedSession, servers: list[str]) -> dict[str, Any]:
+    async def _give_servers(self, session: AttachedSession, given: ClientServers) -> None:
+        try:
+            await session.give_servers(given.servers)
+        except SupervisorError:
+            self._book.detach(session.client_id)
+            raise
+
+    def _opened(self, session: AttachedSession, given: ClientServers) -> dict[str, Any]:
         """Return the answer to the request that opened a session; notifications follow it."""
         session.go_live()
-        if servers:
-            self._nursery.start_soon(self._warn_of_servers, session.client_id, servers)
+        remarks = [*given.remarks]
+        if given.servers and not self._book.takes_servers(session):
+            names = ", ".join(server["name"] for server in given.servers)
+            remarks.append(f"the agent {session.info.agent} takes no MCP servers: {names}")
+        if remarks:
+            self._nursery.start_soon(self._tell_of_servers, session.client_id, "; ".join(remarks))
         return {"configOptions": self._book.options_of(session)}
 
-    async def _warn_of_servers(self, client_id: str, servers: list[str]) -> None:
+    async def _tell_of_servers(self, client_id: str, text: str) -> None:
         if self._link.offers.notices:
-            names = ", ".join(servers)
-            text = f"Configure them for the agent in understudy.toml: {names}"
-            update = notice("warning", "MCP servers of the editor are not used", text)
+            update = notice("warning", "MCP servers of the editor", text)
             await self._link.update(client_id, update)
 
     async def _list(self, params: _Params) -> object:
@@ -273,9 +285,10 @@ class AcpServer:
 
     async def _fork(self, params: _Params) -> object:
         handle = await self._book.find(_session_id(params))
-        servers = _servers(params)
+        given = client_servers(params)
         session = await self._book.attach(await handle.fork(), replay=False)
-        return {"sessionId": session.client_id, **self._opened(session, servers)}
+        await self._give_servers(session, given)
+        return {"sessionId": session.client_id, **self._opened(session, given)}
 
     async def _set_title(self, params: _Params) -> object:
         handle = await self._book.find(_session_id(params))
@@ -322,11 +335,3 @@ def _folder(params: _Params) -> str:
     if cwd is None or "\0" in cwd or not PurePosixPath(cwd).is_absolute():
         raise RpcError(INVALID_PARAMS, "cwd must be an absolute path")
     return cwd
-
-
-def _servers(params: _Params) -> list[str]:
-    """Return the names of the MCP servers of the client."""
-    servers = params.get("mcpServers", [])
-    if not isinstance(servers, list):
-        raise RpcError(INVALID_PARAMS, "mcpServers must be a list")
-    return [str(as_mapping(one).get("name", "?")) for one in as_list(servers)]

@@ -7,14 +7,14 @@ Rule 3: records that a slow client has missed are read again: no text is lost.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from supervisor.client import RemoteSession, RemoteSupervisor
-from supervisor.core.errors import SupervisorError
+from supervisor.core.errors import SessionNotActive, SupervisorError
 from supervisor.core.ids import RequestId, SessionId
 from supervisor.core.info import Info
 from supervisor.core.records import Delta, Gap, Item, Record, Reset
@@ -33,6 +33,7 @@ from .session_jobs import SessionJobs
 from .slash_commands import available_commands
 from .tool_cards import Update, card_id, child_changed
 from .turn_answers import error_data
+from .usage_updates import UsageUpdates
 
 # Records that are read for what they say of the agent; a page of the store has 500.
 _MAX_SILENT: Final = 2_000
@@ -62,8 +63,11 @@ class AttachedSession:
         self.prompts = OwnPrompts()
         self.jobs = SessionJobs(self.handle, self.prompts, nursery)
         self.translator = SessionTranslator(title=info.title)
+        self._usage = UsageUpdates.of(info)
         # Until the first prompt of any client: agent and permission mode can still be changed.
         self.is_new = info.turns == 0 and info.queued == 0
+        # The MCP servers that the client gave; another session in its place gets them too.
+        self.given_servers: tuple[Mapping[str, Any], ...] = ()
         # True once the request that opened the session can be answered.
         self.is_started = False
         # Called when an option has changed.
@@ -114,6 +118,16 @@ class AttachedSession:
         """Read again what the client is shown as options."""
         self.info = await self.handle.info()
 
+    async def give_servers(self, servers: tuple[Mapping[str, Any], ...]) -> None:
+        """Give MCP servers of the client to the agent, from its next start.
+
+        None leaves the session as it is: another client may have given some.
+        """
+        if servers:
+            with suppress(SessionNotActive):  # it is archived, and can be read
+                await self.handle.set(mcp_servers=servers)
+            self.given_servers = servers
+
     def detach(self) -> None:
         """End the task; the session goes on."""
         self._scope.cancel(reason="the session is detached")
@@ -139,6 +153,7 @@ class AttachedSession:
         task_status.started()
         await self._is_answered.wait()
         await self._send_commands()
+        await self._send_usage()
         with suppress(SupervisorError):
             for request in await self._sup.permissions():
                 if request.session_id == self.id:
@@ -195,6 +210,9 @@ class AttachedSession:
         found = notice_of(record) if self._link.offers.notices else None
         if found is not None:
             await self._send([found])
+        self._usage.add(record)
+        if self._shows():
+            await self._send_usage()
         if record.kind == "permission_asked":
             # What the mode, a rule or a hook decides is recorded too.
             if record.body["asks"] == "person" and self._shows():
@@ -225,6 +243,11 @@ class AttachedSession:
             self.client_id,
             {"sessionUpdate": "available_commands_update", "availableCommands": commands},
         )
+
+    async def _send_usage(self) -> None:
+        update = self._usage.changed()
+        if update is not None:
+            await self._send([update])
 
     async def _changed(self) -> None:
         if self.on_changed is not None and self._is_answered.is_set():

@@ -42,7 +42,7 @@ def initialize_result(version: str, *, unstable: bool) -> dict[str, Any]:
     """Return the answer to `initialize`.
 
     Attachments of all kinds are taken: for an agent that cannot read one, its driver says what it
-    is. Servers of the client are not passed on yet, so none but stdio is announced.
+    is. So are MCP servers: those that the agent does not support are named in a warning.
     """
     session: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
     if unstable:
@@ -53,7 +53,7 @@ def initialize_result(version: str, *, unstable: bool) -> dict[str, Any]:
         "agentCapabilities": {
             "loadSession": True,
             "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
-            "mcpCapabilities": {"http": False, "sse": False},
+            "mcpCapabilities": {"http": True, "sse": True},
             "sessionCapabilities": session,
         },
         "authMethods": [],

@@ -6,7 +6,7 @@ A notice is live: none is made of history.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from supervisor.core.endings import BUDGET_REASONS, FAILED_REASONS
 from supervisor.core.records import Record
@@ -15,6 +15,7 @@ from supervisor.drivers.acp.content import as_mapping, as_text
 from .tool_cards import Update
 
 Severity = Literal["info", "warning", "error"]
+_SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 
 def notice(severity: Severity, title: str, description: str | None = None) -> Update:
@@ -69,6 +70,19 @@ def _warning(body: Mapping[str, Any]) -> Update:
     return notice("warning", as_text(body.get("text")) or "warning")
 
 
+def _notice(body: Mapping[str, Any]) -> Update:
+    """Return a notice of the agent itself."""
+    severity: Severity = body["severity"] if body["severity"] in _SEVERITIES else "info"
+    return notice(severity, as_text(body.get("text")) or severity, as_text(body.get("detail")))
+
+
+def _changed(body: Mapping[str, Any]) -> Update | None:
+    if not body.get("mcp_servers"):
+        return None
+    names = ", ".join(map(str, body["mcp_servers"]))
+    return notice("info", "The agent gets other MCP servers when it starts next", names)
+
+
 _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Update | None]]] = {
     "stalled": _stalled,
     "progress_resumed": _resumed,
@@ -76,4 +90,6 @@ _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Update | None]]] = {
     "session_stopped": _stopped,
     "spawn_refused": _spawn_refused,
     "warning": _warning,
+    "notice": _notice,
+    "session_changed": _changed,
 }

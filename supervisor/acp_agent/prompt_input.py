@@ -11,12 +11,11 @@ from typing import Any, Final
 import attrs
 
 from supervisor.core.text import plain_data
+from supervisor.core.trace_context import valid_trace
 from supervisor.drivers.acp.content import as_mapping, as_text
 from supervisor.json_rpc.rpc_messages import INVALID_PARAMS, RpcError
 
 MAX_BLOCKS: Final = 1000
-# Reserved at the root of `_meta`, for traces.
-TRACE_FIELDS: Final = ("traceparent", "tracestate", "baggage")
 _KINDS: Final = frozenset({"text", "image", "audio", "resource_link", "resource"})
 
 
@@ -55,9 +54,8 @@ def parse_prompt(params: Mapping[str, Any]) -> PromptInput:
 
 
 def trace_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the trace context in `_meta`."""
-    meta = as_mapping(params.get("_meta"))
-    return {name: meta[name] for name in TRACE_FIELDS if isinstance(meta.get(name), str)}
+    """Return the trace context in `_meta`, at whose root its fields are reserved."""
+    return valid_trace(as_mapping(params.get("_meta")))
 
 
 def _text_of(block: Mapping[str, Any], number: int) -> str:

@@ -34,6 +34,7 @@ async def send_surely(
                 attachments=content.attachments,
                 when_busy=when_busy,
                 idempotency_key=key,
+                trace=content.trace or None,
             )
         except (AnswerLost, DaemonBusy, NoDaemon):
             if trio.current_time() > deadline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import trio
@@ -67,6 +68,7 @@ class SessionBook:
         agent: str | None = None,
         mode: Mode | None = None,
         client_id: str | None = None,
+        servers: Sequence[Mapping[str, Any]] = (),
     ) -> AttachedSession:
         """Create a session in the folder, and attach it."""
         tags = [] if self._options.tag is None else [self._options.tag]
@@ -75,8 +77,11 @@ class SessionBook:
             workspace=cwd,
             tags=[*tags, *([] if client_id is None else [id_tag(client_id)])],
             permissions=None if mode is None else Permissions(mode=mode),
+            mcp_servers=servers or None,
         )
-        return await self.attach(handle, replay=False)
+        session = await self.attach(handle, replay=False)
+        session.given_servers = tuple(servers)
+        return session
 
     async def attach(self, handle: RemoteSession, *, replay: bool) -> AttachedSession:
         """Follow a session from now on; with `replay`, tell its history first."""
@@ -165,6 +170,10 @@ class SessionBook:
                 return self._sup.session(info.id)
             raise
 
+    def takes_servers(self, session: AttachedSession) -> bool:
+        """Return False if the agent of a session is known to take no MCP servers."""
+        return all(one.kind == "acp" for one in self._agents if one.name == session.info.agent)
+
     # Options ------------------------------------------------------------------------------
 
     def options_of(self, session: AttachedSession) -> list[dict[str, Any]]:
@@ -209,7 +218,11 @@ class SessionBook:
     ) -> AttachedSession:
         """Replace an empty session by one with other choices, under the same id of the client."""
         new = await self.create(
-            session.info.workspace or "/", agent=agent, mode=mode, client_id=session.client_id
+            session.info.workspace or "/",
+            agent=agent,
+            mode=mode,
+            client_id=session.client_id,
+            servers=session.given_servers,
         )
         new.jobs.busy_mode = session.jobs.busy_mode
         await self._sup.delete(session.id)

@@ -34,7 +34,9 @@ from supervisor.config import Settings
 from supervisor.core import validation
 from supervisor.core.agent_options import check_agent_options
 from supervisor.core.errors import ConfigError, SupervisorError, short_repr
+from supervisor.core.mcp_server_list import check_mcp_servers
 from supervisor.core.session_values import Decision
+from supervisor.core.trace_context import check_trace
 from supervisor.decode import (
     MAX_INVALID_FIELDS,
     Check,
@@ -54,7 +56,6 @@ if TYPE_CHECKING:  # short commands import this module, and must not import the 
     from .context import OperationContext
 
 MAX_PAGE: Final = 1_000
-
 MAX_WAIT_SECONDS: Final = 60.0
 
 
@@ -135,17 +136,16 @@ BODY_CONSTRAINTS: Final[Mapping[str, Constraint]] = {
     "tags": Constraint(validation.check_tags),
     "custom": Constraint(validation.check_custom),
     "options": Constraint(check_agent_options),
+    "mcp_servers": Constraint(check_mcp_servers),
     "permissions": Constraint(arguments.check_permissions),
     "attachments": Constraint(validation.check_attachments),
+    "trace": Constraint(check_trace),
     "workspace": Constraint(arguments.check_workspace),
     "ttl_seconds": Constraint(
         validation.check_ttl_seconds, {"exclusiveMinimum": 0, "maximum": validation.MAX_SECONDS}
     ),
-    "position": _count("position"),
-    "seq": _count("seq"),
     "older_than_seconds": _seconds("older_than_seconds"),
-    "keep_last": _count("keep_last"),
-    "max_bytes": _count("max_bytes"),
+    **{name: _count(name) for name in ("position", "seq", "keep_last", "max_bytes")},
     # The permission request checks which of them it offers.
     "decision": Constraint(lambda _: None, {"enum": list(get_args(Decision))}),
     "path": Constraint(_check_absolute_path, {"pattern": "^/"}, only_here=True),

@@ -192,6 +192,7 @@ class RemoteSession(RemoteInputs):
         options: OptionChanges | None = None,
         model: str | None = None,
         effort: str | None = None,
+        mcp_servers: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         """Change the given attributes; None leaves one unchanged."""
         arguments = checked_arguments(
@@ -203,6 +204,7 @@ class RemoteSession(RemoteInputs):
                 "options": options,
                 "model": model,
                 "effort": effort,
+                "mcp_servers": mcp_servers,
             }
         )
         await self._transport.request_bytes(

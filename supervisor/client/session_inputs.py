@@ -60,6 +60,7 @@ class RemoteInputs:
         ttl_seconds: float | None = None,
         if_stopped: Literal["resume", "reject"] = "resume",
         queued: Literal["keep", "cancel"] = "keep",
+        trace: Mapping[str, str] | None = None,
     ) -> Receipt:
         """Send an input; return its receipt when it is durable."""
         arguments = {
@@ -67,6 +68,7 @@ class RemoteInputs:
             "when_busy": when_busy,
             "if_stopped": if_stopped,
             "attachments": attachments,
+            "trace": trace,
             "ttl_seconds": ttl_seconds,
             "idempotency_key": idempotency_key,
             "text": text,

@@ -90,6 +90,7 @@ class RemoteSupervisor:
         options: OptionChanges | None = None,
         model: str | None = None,
         effort: str | None = None,
+        mcp_servers: Sequence[Mapping[str, Any]] | None = None,
         idempotency_key: str | None = None,
     ) -> RemoteSession:
         """Create a session; return when its agent has started and it is idle."""

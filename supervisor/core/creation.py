@@ -72,6 +72,7 @@ class SendOptions(PromptOptions, total=False):
     """Options of an input whose turn is not awaited; see `Session.send`."""
 
     queued: Literal["keep", "cancel"]
+    trace: Mapping[str, str] | None
 
 
 @attrs.frozen(kw_only=True)
@@ -92,6 +93,8 @@ class SessionSpec:
     permissions: Permissions = Permissions()
     # None if there are none, so that fingerprints of earlier requests stay the same.
     options: Mapping[str, OptionValue] | None = None
+    # Names of the MCP servers that the caller gave; None as for `options`.
+    mcp_servers: tuple[str, ...] | None = None
 
 
 @attrs.frozen
@@ -204,6 +207,7 @@ def _created_body(plan: SessionSpec) -> dict[str, Any]:
         "lineage": _fields_body(plan.lineage),
         **grants_body(plan),
         **({"options": dict(plan.options)} if plan.options else {}),
+        **({"mcp_servers": list(plan.mcp_servers)} if plan.mcp_servers else {}),
     }
 
 

@@ -34,6 +34,7 @@ class StartTurn(FrozenStruct):
     attachments: tuple[Mapping[str, Any], ...] = ()
     # The number of latest messages that an agent with a saved conversation has missed.
     missed_messages: int = 0
+    trace: Mapping[str, str] | None = None
 
 
 class AdoptTurn(FrozenStruct):

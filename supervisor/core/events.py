@@ -74,6 +74,7 @@ class InputSubmitted(RequestEvent, kw_only=True):
     expires_at: float | None = None
     attachments: tuple[Mapping[str, Any], ...] = ()
     attachment_bytes: int = 0
+    trace: Mapping[str, str] | None = None
     queued: Literal["keep", "cancel"] = "keep"  # for when_busy="interrupt"
     if_stopped: Literal["resume", "reject"] = "resume"
     # True if hooks would allow a resume; they are not asked about a live session.
@@ -185,6 +186,7 @@ class DetailsChanged(RequestEvent, kw_only=True):
     limits: Limits | None = None
     name: str | None = None
     options: OptionChanges | None = None
+    mcp_servers: tuple[str, ...] | None = None  # names
     by: Source = "user"
 
 

@@ -56,6 +56,7 @@ def input_accepted(session: SessionState, body: Body, fact: Fact) -> Changes:
         expires_at=body["expires_at"],
         replacement=body["replacement"],
         attachments=tuple(body["attachments"]),
+        trace=body.get("trace"),
     )
     return {"accepted": waiting.number, "inputs": _in_order((*session.inputs, waiting))}
 
@@ -128,6 +129,7 @@ def initial_state(session_id: SessionId, created: Fact) -> SessionState:
         custom=body["custom"],
         workspace=body["workspace"],
         options=dict(body.get("options", ())),
+        mcp_servers=tuple(body.get("mcp_servers", ())),
         lineage=_shared(_lineage(body["lineage"])),
         created_at=created.at,
         updated_at=created.at,
@@ -172,8 +174,7 @@ def session_changed(session: SessionState, body: Body, fact: Fact) -> Changes:
         for name in ("name", "title", "custom", "epoch", "zombie", "leaving", "keeps_attention")
         if name in body
     }
-    if "tags" in body:
-        changes["tags"] = tuple(body["tags"])
+    changes |= {name: tuple(body[name]) for name in ("tags", "mcp_servers") if name in body}
     if "limits" in body:
         changes["limits"] = Limits(**body["limits"])
     changes |= agent_changed(session, body)
@@ -214,6 +215,7 @@ def _imported(session: SessionState, body: Body) -> Changes:
         "options": {},
         "offered": (),
         "knows_offer": False,
+        "mcp_servers": (),
         "phase": Phase.STOPPED,
         "stopping": None,
         "archived": False,

@@ -166,7 +166,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         terms=OBJECT,
         limits=OBJECT_OR_NONE,
         permissions=OBJECT,
-        optional={"options": OBJECT},
+        optional={"options": OBJECT, "mcp_servers": LIST},
     ),
     "session_changed": _fields(
         optional={
@@ -184,6 +184,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
             "news_read": INTEGER,
             "deleted": OBJECT,
             "keeps_attention": BOOLEAN,
+            "mcp_servers": LIST,
         }
     ),
     "session_started": _fields(),
@@ -209,6 +210,7 @@ BODY_FIELDS: Final[Mapping[RecordKind, BodyFields]] = {
         expires_at=NUMBER_OR_NONE,
         attachments=LIST,
         replacement=BOOLEAN,
+        optional={"trace": OBJECT},
     ),
     "input_changed": _fields(inputs=OBJECT),
     "input_settled": _fields(input_id=TEXT, outcome=TEXT, detail=TEXT_OR_NONE),

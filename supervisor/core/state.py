@@ -157,6 +157,7 @@ class PendingInput(FrozenStruct):
     replacement: bool = False
     status: Literal["queued", "staged", "handed"] = "queued"
     attachments: tuple[Mapping[str, Any], ...] = ()
+    trace: Mapping[str, str] | None = None  # its trace context, which the agent is told
 
     @property
     def order(self) -> tuple[bool, int]:
@@ -296,6 +297,8 @@ class SessionState:
     offered: tuple[AgentOption, ...] = ()
     # Whether the agent has reported `offered` since the session exists.
     knows_offer: bool = False
+    # Names of the MCP servers that a caller gave. Their commands and values are in memory only.
+    mcp_servers: tuple[str, ...] = ()
 
     phase: Phase = STARTING
     archived: bool = False

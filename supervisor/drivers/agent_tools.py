@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 import attrs
 
 from supervisor.core.ids import SessionId
+from supervisor.core.mcp_server_list import OWN_SERVER
 
 from .identity import ProcessIdentity
 
@@ -19,7 +20,7 @@ ToolsSetting: TypeAlias = Literal["auto", "stdio", "http", "off"]
 ToolsTransport: TypeAlias = Literal["stdio", "http"]
 
 # The name of the MCP server with the tools, in permissions too.
-TOOLS_SERVER: Final = "understudy"
+TOOLS_SERVER: Final = OWN_SERVER
 
 
 @attrs.frozen(kw_only=True)

@@ -102,6 +102,14 @@ class DriverContext(Protocol):
         """The options that the session wants, by id or short name; for a start of the agent."""
 
     @property
+    def given_servers(self) -> Sequence[Mapping[str, Any]]:
+        """The MCP servers that a caller gave to the session, as in ACP; they may hold secrets."""
+
+    @property
+    def missing_servers(self) -> Sequence[str]:
+        """Names of servers that were given before the supervisor was restarted, and are gone."""
+
+    @property
     def agent_session_cost(self) -> float:
         """The cost counted so far for the conversation `agent_session_id`."""
 

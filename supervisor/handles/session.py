@@ -9,10 +9,17 @@ import trio
 
 from supervisor.core import events as ev
 from supervisor.core.agent_options import OptionChanges, requested_options
-from supervisor.core.errors import ConfigError, InputRefused, RecordNotFound, short_repr
+from supervisor.core.errors import (
+    ConfigError,
+    InputRefused,
+    RecordNotFound,
+    SupervisorError,
+    short_repr,
+)
 from supervisor.core.ids import RequestId
 from supervisor.core.info import Info, is_idle
 from supervisor.core.limits import Lifetime, Limits, OnEnd
+from supervisor.core.mcp_server_list import check_mcp_servers
 from supervisor.core.receipts import InterruptReport, TurnResult
 from supervisor.core.state import PermissionRule, Phase
 from supervisor.core.step import InterruptPending
@@ -289,6 +296,7 @@ class Session(SessionInputs, SessionRecords):
         options: OptionChanges | None = None,
         model: str | None = None,
         effort: str | None = None,
+        mcp_servers: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         """Change the given attributes; None leaves an attribute unchanged.
 
@@ -296,6 +304,7 @@ class Session(SessionInputs, SessionRecords):
         only the limits that it names. `options` are those of the agent, by id or by the short names
         `mode`, `model` and `effort`; `model=` and `effort=` are the same. They apply from the next
         turn, and again after a restart of the agent; the value None leaves that to the agent.
+        `mcp_servers` replace those given before, from the next start of the agent; see `create`.
 
         Raise `ConfigError` for an invalid value, `InvalidOverride` for an option or a value that
         the agent does not offer, `NameTaken` if another session holds the name, and
@@ -303,6 +312,7 @@ class Session(SessionInputs, SessionRecords):
         """
         if name is not None:
             name = check_session_name(name)
+        servers = None if mcp_servers is None else check_mcp_servers(mcp_servers)
         if title is not None:
             title = check_name("title", title)
         change = ev.DetailsChanged(
@@ -311,9 +321,23 @@ class Session(SessionInputs, SessionRecords):
             custom=None if custom is None else check_custom(custom),
             name=name,
             options=requested_options(options, model=model, effort=effort),
+            mcp_servers=None if servers is None else tuple(one["name"] for one in servers),
             by=self._source(),
             **self._stamp(),
         )
+        given = self._parts.services.given_servers
+        before = given.of(self.id)
+        if servers is not None:  # first, because the agent may start as soon as it is recorded
+            given.put(self.id, servers)
+        try:
+            await self._change(change, limits)
+        except SupervisorError:
+            given.put(self.id, before)
+            raise
+
+    async def _change(
+        self, change: ev.DetailsChanged, limits: Limits | Mapping[str, Any] | None
+    ) -> None:
         if isinstance(limits, Mapping) and limits:
             # Exclusive, so that of two callers who change different limits neither is overwritten.
             name = f"limits of {self.id}"

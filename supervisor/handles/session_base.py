@@ -16,6 +16,7 @@ from supervisor.core.records import Record
 from supervisor.core.state import SessionState as Row
 from supervisor.core.state import Source, WhenBusy
 from supervisor.core.step import ReplyValue
+from supervisor.core.trace_context import check_trace
 from supervisor.core.validation import (
     check_bool,
     check_choice,
@@ -118,13 +119,15 @@ class SessionInputs(SessionBase):
         ttl_seconds: float | None = None,
         if_stopped: Literal["resume", "reject"] = "resume",
         queued: Literal["keep", "cancel"] = "keep",
+        trace: Mapping[str, str] | None = None,
     ) -> Receipt:
         """Send an input; return its receipt when the input is durable.
 
         While a turn runs, `when_busy` decides: `queue` the input, `steer` the turn with it,
         `interrupt` the turn and run the input next (with `queued="cancel"`, all queued inputs are
         cancelled), or `reject` the input. A stopped session is resumed unless `if_stopped` is
-        `reject`. An input that has not started after `ttl_seconds` expires.
+        `reject`. An input that has not started after `ttl_seconds` expires. An ACP agent is told
+        the fields of `trace`: `traceparent`, `tracestate` and `baggage`.
 
         Raise `InputRefused` or `InputTooLarge` for an invalid input, `QueueFull` if too many inputs
         are queued, `BudgetSpent` if a budget is exhausted, `SessionNotActive` if the session is
@@ -145,6 +148,8 @@ class SessionInputs(SessionBase):
         )
         if queued == "cancel":
             event = event.changed(queued=queued)
+        if trace is not None:
+            event = event.changed(trace=check_trace(trace) or None)
         receipt = await send(self._parts, self.id, event, idempotency_key)
         assert isinstance(receipt, Receipt)
         return receipt

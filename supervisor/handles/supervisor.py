@@ -24,6 +24,7 @@ from supervisor.core.errors import (
 from supervisor.core.ids import SessionKey, parse_session_id
 from supervisor.core.limits import Ladder, Limits, OnStall, Restart
 from supervisor.core.log_content import Content
+from supervisor.core.mcp_server_list import check_mcp_servers
 from supervisor.core.permissions import Permissions
 from supervisor.core.state import Decision
 from supervisor.core.validation import (
@@ -91,6 +92,7 @@ class Supervisor(SessionQueries):
         options: OptionChanges | None = None,
         model: str | None = None,
         effort: str | None = None,
+        mcp_servers: Sequence[Mapping[str, Any]] | None = None,
         idempotency_key: str | None = None,
     ) -> Session:
         """Create a session; return its handle when its agent is up and it is idle.
@@ -98,6 +100,8 @@ class Supervisor(SessionQueries):
         An argument that is None has the value of the settings. `options` are those of the agent, by
         id or by the short names `mode`, `model` and `effort`; `model=` and `effort=` are the same.
         They are set when the agent starts, and one that it does not offer is a warning record.
+        `mcp_servers` go to an ACP agent besides those of its configuration, as far as `permissions`
+        allow. They are in memory only: a restarted supervisor has their names, for a warning.
 
         Raise `AgentUnknown` if no agent has that name, `AgentStartFailed` if the agent does not
         start (the session exists and is stopped), `KeyTaken` if another session holds the key,
@@ -133,8 +137,14 @@ class Supervisor(SessionQueries):
             model=model,
             effort=effort,
         )
-        idempotency = make_idempotency(idempotency_key, spec)
-        created = await self._parts.lifecycle.create(spec, idempotency=idempotency)
+        servers = check_mcp_servers(() if mcp_servers is None else mcp_servers)
+        if servers:
+            spec = attrs.evolve(spec, mcp_servers=tuple(server["name"] for server in servers))
+        created = await self._parts.lifecycle.create(
+            spec,
+            idempotency=make_idempotency(idempotency_key, spec),
+            mcp_servers=servers,
+        )
         return Session(self._parts, created)
 
     async def get_or_create(

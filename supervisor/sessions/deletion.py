@@ -138,6 +138,7 @@ class Deletion:
             slot.close(session_not_found(session_id))
             self._registry.drop_unused(slot)
         self._admission.delete(session_id)
+        self._services.given_servers.forget(session_id)
         self._services.timers.set(self._optimize_timer, _OPTIMIZE_AFTER_SECONDS)
 
     async def _notify_observers(self, session_id: SessionId) -> None:

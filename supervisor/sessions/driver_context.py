@@ -159,6 +159,14 @@ class SessionDriverContext:
         return self._state().options
 
     @property
+    def given_servers(self) -> Sequence[Mapping[str, Any]]:
+        return self._services.given_servers.of(self.session_id)
+
+    @property
+    def missing_servers(self) -> Sequence[str]:
+        return self._services.given_servers.missing(self.session_id, self._state().mcp_servers)
+
+    @property
     def agent_session_cost(self) -> float:
         session = self._state()
         before = session.remembered.cost_before if session.remembered is not None else None

@@ -27,6 +27,7 @@ from supervisor.store.port import Write
 from supervisor.store.writer_messages import Commit, InsertChunked
 
 from .admission import Admission
+from .given_servers import McpServers
 from .hooks.blocking import BlockingHooks
 from .idempotency import CREATE_SCOPE, Idempotency, find_stored_reply, with_stored_reply
 from .keys import KeyIndex
@@ -95,20 +96,24 @@ class Lifecycle:
         plan: SessionSpec,
         *,
         idempotency: Idempotency | None = None,
+        mcp_servers: McpServers = (),
     ) -> SessionId:
         """Create a session, start it, and return its id when its agent is ready.
 
         Raise AgentUnknown, AgentStartFailed, KeyTaken or NameTaken; a cancelled caller leaves
         nothing half done. With `idempotency`, a repeated request returns the session of the first.
+        `mcp_servers` are those whose names the plan has.
         """
         self._services.refuse_if_shutting_down()
         self.refuse_unknown_agent(plan.agent)
         if idempotency is not None:
             name = f"create {idempotency.key}"
-            return await self._tasks.exclusive(name, self._create_once, plan, idempotency)
+            once = partial(self._create_once, mcp_servers=mcp_servers)
+            return await self._tasks.exclusive(name, once, plan, idempotency)
+        create = partial(self._create, mcp_servers=mcp_servers)
         if plan.key is not None:
-            return await self._tasks.exclusive(str(plan.key), self._create, plan)
-        return await self._tasks.run_detached(self._create, plan)
+            return await self._tasks.exclusive(str(plan.key), create, plan)
+        return await self._tasks.run_detached(create, plan)
 
     async def fork(
         self,
@@ -130,13 +135,16 @@ class Lifecycle:
         create = partial(self._create, name_is_copied=name is None)
         return await self._tasks.run_detached(create, plan, None, tuple(said), source)
 
-    async def _create_once(self, plan: SessionSpec, idempotency: Idempotency) -> SessionId:
+    async def _create_once(
+        self, plan: SessionSpec, idempotency: Idempotency, *, mcp_servers: McpServers
+    ) -> SessionId:
         made = await find_stored_reply(self._services.store, CREATE_SCOPE, idempotency)
         if made is not None:
             return made
+        create = partial(self._create, mcp_servers=mcp_servers)
         if plan.key is not None:  # no other change of this key may run meanwhile
-            return await self._tasks.exclusive(str(plan.key), self._create, plan, idempotency)
-        return await self._create(plan, idempotency)
+            return await self._tasks.exclusive(str(plan.key), create, plan, idempotency)
+        return await create(plan, idempotency)
 
     async def _create(
         self,
@@ -146,6 +154,7 @@ class Lifecycle:
         source: SessionState | None = None,
         *,
         name_is_copied: bool = False,
+        mcp_servers: McpServers = (),
     ) -> SessionId:
         plan = await self._hooks.before_create(plan)
         await wait_for_process_slot(self._services, self._registry, self._admission, plan.agent)
@@ -169,6 +178,7 @@ class Lifecycle:
             self._keys.release(plan.key, session_id)
             self._admission.release(session_id)
             raise
+        self._services.given_servers.put(session_id, mcp_servers)
         self.publish_created(write)
         await self.start_and_wait(session_id)
         return session_id

@@ -35,6 +35,7 @@ from .agents_cell import AgentsCell, AgentSource
 from .clock import ActiveClock, Clock
 from .feed import GlobalFeeds
 from .flusher import OutputFlusher
+from .given_servers import GivenServers
 from .hooks import Hooks
 from .inbox import Inbox
 from .instruments import Instruments
@@ -191,6 +192,7 @@ class Services:
     output_budget: OutputBudget
     hooks: Hooks
     inbox: Inbox
+    given_servers: GivenServers
     feeds: GlobalFeeds
     instruments: Instruments
     removals: Removals
@@ -302,6 +304,7 @@ def make_services(
         output_budget=OutputBudget(settings.max_pending_output_bytes, health.throttle),
         hooks=hooks,
         inbox=inbox,
+        given_servers=GivenServers(),
         feeds=feeds,
         instruments=instruments,
         removals=removals,

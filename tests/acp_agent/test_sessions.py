@@ -458,7 +458,7 @@ async def test_unstable_methods(sup: supervisor.Supervisor) -> None:
         assert status["status"] == "saved"
 
 
-async def test_servers_of_the_editor_are_not_used_and_it_is_told(
+async def test_an_editor_is_told_that_an_agent_takes_no_servers(
     sup: supervisor.Supervisor,
 ) -> None:
     servers = [{"name": "files", "command": "files", "args": [], "env": []}]

@@ -71,7 +71,11 @@ def test_what_the_client_sees(results: dict[str, Any]) -> None:
     assert results["listed"]
     assert results["loaded"]
     assert results["asked"] == 1
-    assert {"agent_message_chunk", "agent_thought_chunk", "tool_call"} <= set(results["updates"])
+    assert "files" in results["servers"]
+    assert {
+        *("agent_message_chunk", "agent_thought_chunk", "tool_call"),
+        *("usage_update", "notice"),
+    } <= set(results["updates"])
 
 
 def test_every_line_is_valid_for_the_newest_schema(results: dict[str, Any], folder: Path) -> None:

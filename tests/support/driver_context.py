@@ -65,6 +65,8 @@ class FakeDriverContext:
         self.agent_session_id: str | None = None
         self.agent_session_cost = 0.0
         self.wanted_options: dict[str, OptionValue] = {}
+        self.given_servers: list[dict[str, Any]] = []
+        self.missing_servers: list[str] = []
         # The processes that are recorded now, and all that ever were.
         self.processes: list[ProcessIdentity] = []
         self.processes_ever: list[ProcessIdentity] = []

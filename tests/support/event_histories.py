@@ -198,9 +198,12 @@ class Chance:
         return self.one_of(None, None, self.now + 30.0, self.now + 90.0, self.now)
 
     def _InputSubmitted(self, _: SessionState) -> dict[str, Any]:
+        text = self._text()
         return {
             "input": InputId(self.new("in")),
-            "text": self._text(),
+            "text": text,
+            # Not drawn: each draw more makes the rest of a history another one.
+            "trace": {"baggage": "a=b"} if len(text) % 2 else None,
             "when_busy": self.one_of("queue", "steer", "interrupt", "reject"),
             "expires_at": self._expiry(),
             "if_stopped": self.one_of("resume", "resume", "reject"),
@@ -270,6 +273,7 @@ class Chance:
             "custom": self.one_of(None, {"k": "v"}),
             "limits": self.one_of(None, Limits(turns=5)),
             "options": self.one_of(None, {"model": "large"}, {"brief": True}, {"model": None}),
+            "mcp_servers": (None, (), ("files",))[session.accepted % 3],  # not drawn, as above
         }
 
     def _RecordsSeen(self, session: SessionState) -> dict[str, Any]:

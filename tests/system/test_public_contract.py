@@ -122,7 +122,8 @@ PARAMETERS = {
     "Supervisor.import_": "path format agent",
     "Supervisor.cleanup": "older_than_seconds keep_last max_bytes dry_run",
     "Supervisor.reload": "agents settings",
-    "Session.send": "text attachments when_busy idempotency_key ttl_seconds if_stopped queued",
+    "Session.send": "text attachments when_busy idempotency_key ttl_seconds if_stopped queued"
+    " trace",
     "Session.prompt": "text attachments when_busy idempotency_key ttl_seconds if_stopped",
     "Session.steer": "text idempotency_key ttl_seconds",
     "Session.interrupt": "scope reason replace_with queued",

@@ -80,8 +80,8 @@ async def news_of_a_real_session() -> list[supervisor.Record]:
 @functools.cache
 def facts_written() -> list[Fact]:
     real = trio.run(records_of_a_real_session, clock=VirtualClock())
-    with_options = SessionSpec(agent="talker", options={"model": "large"})
-    _, created = create(SessionId("s_2"), with_options, at=1.0)
+    with_more = SessionSpec(agent="talker", options={"model": "large"}, mcp_servers=("files",))
+    _, created = create(SessionId("s_2"), with_more, at=1.0)
     return [*map(fact_of, real), *created, *(fact for _, fact in folded())]
 
 

@@ -59,7 +59,8 @@ async def create(call: OperationCall) -> Info:
     """Create a session; answer when its agent has started and the session is idle.
 
     The session is created even if the client disconnects. With an idempotency key the request can
-    be repeated safely.
+    be repeated safely. A command in `mcp_servers` runs as the user of the daemon, so where there
+    are roles, only an owner may send one.
     """
     session = await call.sup.create(**call.arguments)
     return await session.info()
@@ -145,7 +146,8 @@ _CHANGE_PARAMS = body_params_of(
 async def change(call: OperationCall) -> Info:
     """Change the given fields of a session and keep all others.
 
-    Limits and options that are not named also keep their value.
+    Limits and options that are not named also keep their value. For `mcp_servers` the same holds
+    as in the creation of a session.
     """
     given = dict(call.arguments)
     if not given.get("limits"):

@@ -27,6 +27,7 @@ def accept_input(
     expires_at: float | None = None,
     attachments: tuple[Mapping[str, Any], ...] = (),
     replacement: bool = False,
+    trace: Mapping[str, str] | None = None,
 ) -> None:
     """Record an input as accepted, behind all earlier ones."""
     draft.note(
@@ -40,6 +41,7 @@ def accept_input(
         expires_at=expires_at,
         attachments=list(attachments),
         replacement=replacement,
+        **({"trace": dict(trace)} if trace else {}),
     )
     if expires_at is not None:
         _set_expiry_timer(draft)

@@ -183,6 +183,7 @@ def _accept(draft: Draft, event: InputSubmitted, *, replacement: bool = False) -
         expires_at=event.expires_at,
         attachments=event.attachments,
         replacement=replacement,
+        trace=event.trace,
     )
 
 

@@ -25,7 +25,7 @@ from supervisor.core.events import (
     UnarchiveRequested,
 )
 from supervisor.core.records import message_kind
-from supervisor.core.state import Failure
+from supervisor.core.state import Failure, SessionState
 from supervisor.core.step import Draft, InterruptPending
 
 from .agent_options import options_to_set, set_options
@@ -192,7 +192,7 @@ def change_details(draft: Draft, event: DetailsChanged) -> None:
     except SupervisorError as problem:
         draft.refuse(problem)
         return
-    changes = _changed_details(event)
+    changes = _changed_details(draft.state, event)
     if changes:
         draft.note("session_changed", **changes)
     if wanted:
@@ -200,7 +200,7 @@ def change_details(draft: Draft, event: DetailsChanged) -> None:
     draft.accept()
 
 
-def _changed_details(event: DetailsChanged) -> dict[str, object]:
+def _changed_details(session: SessionState, event: DetailsChanged) -> dict[str, object]:
     """Return the body of the record of changed details; empty if none changes."""
     changes: dict[str, object] = {}
     if event.name is not None:
@@ -213,6 +213,8 @@ def _changed_details(event: DetailsChanged) -> dict[str, object]:
         changes["custom"] = dict(event.custom)
     if event.limits is not None:
         changes["limits"] = attrs.asdict(event.limits)
+    if event.mcp_servers is not None and event.mcp_servers != session.mcp_servers:
+        changes["mcp_servers"] = list(event.mcp_servers)
     return changes
 
 

@@ -64,7 +64,10 @@ def _start_turn(draft: Draft, first: PendingInput) -> None:
     untold = 0 if known is None else known.untold or 0
     settle_input(draft, first, "delivered")
     begin_turn(draft, first)
-    draft.do(StartTurn(draft.event.fresh, first.id, first.text, first.attachments, untold))
+    turn = StartTurn(
+        draft.event.fresh, first.id, first.text, first.attachments, untold, first.trace
+    )
+    draft.do(turn)
 
 
 def begin_turn(draft: Draft, first: PendingInput) -> None:

@@ -261,8 +261,8 @@ class AcpSession:
             await self._context.workspace_root()  # raises if it was replaced
             with turn.option_setting:
                 await self._options.apply()
-            blocks = await self.client.prompt_blocks(effect, sends_history=self.sends_history)
-            return await self._send_prompt(turn, {"sessionId": self._session_id, "prompt": blocks})
+            params = await self.client.prompt_params(effect, sends_history=self.sends_history)
+            return await self._send_prompt(turn, {"sessionId": self._session_id, **params})
         except RpcError as error:
             return self._refused_turn_end(turn, error)
         except (Unsendable, SupervisorError) as error:

@@ -185,10 +185,8 @@ class AcpClient:
         served, self._requests_served = self._requests_served, 0
         return attrs.evolve(activity, calls=activity.calls + served)
 
-    async def prompt_blocks(
-        self, effect: StartTurn, *, sends_history: bool
-    ) -> list[Mapping[str, Any]]:
-        """Return the prompt: the messages that the agent has not seen, and the input."""
+    async def prompt_params(self, effect: StartTurn, *, sends_history: bool) -> dict[str, Any]:
+        """Return the prompt: the messages that the agent has not seen, the input and its trace."""
         messages: Sequence[Message] = ()
         if sends_history or effect.missed_messages:
             messages = await self._context.history(effect.turn)
@@ -200,7 +198,8 @@ class AcpClient:
             capabilities=self.capabilities,
             workspace=self._context.workspace,
         )
-        return [*context_blocks(messages), *blocks]
+        params: dict[str, Any] = {"prompt": [*context_blocks(messages), *blocks]}
+        return params | {"_meta": dict(effect.trace)} if effect.trace else params
 
     # Choices ------------------------------------------------------------------------------
 

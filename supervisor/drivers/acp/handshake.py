@@ -168,6 +168,7 @@ class Handshake:
         self._own_tools = own_tools
         self.client = client
         self._servers: list[Mapping[str, Any]] = [*agent.resolved_servers()]
+        self._add_given_servers()
         self._session_id: str | None = None
 
     async def run(self) -> HandshakeResult:
@@ -208,6 +209,24 @@ class Handshake:
             params = {"sessionId": self._session_id}
             with contextlib.suppress(RpcError, CallTimeout, ConnectionLost):
                 await self._connection.call("session/close", params, timeout_seconds=CLOSE_SECONDS)
+
+    def _add_given_servers(self) -> None:
+        """Add the servers that a caller gave; those of the agent's configuration come first."""
+        configured = {server["name"] for server in self._servers}
+        given = self._context.given_servers
+        self._servers += [server for server in given if server["name"] not in configured]
+        taken = [server["name"] for server in given if server["name"] in configured]
+        if taken:
+            names = ", ".join(taken)
+            self.client.warn(
+                f"the agent is configured with other MCP servers of this name: {names}"
+            )
+        missing = [name for name in self._context.missing_servers if name not in configured]
+        if missing:
+            names = ", ".join(missing)
+            self.client.warn(
+                f"the agent works without MCP servers that were kept in memory only: {names}"
+            )
 
     # Steps --------------------------------------------------------------------------------
 

@@ -67,12 +67,15 @@ const results = await first.app.connectWith(first.stream, async (agent) => {
   found.version = greeting.protocolVersion;
   found.capabilities = Object.keys(greeting.agentCapabilities.sessionCapabilities).sort();
 
-  const opened = await agent.request(calls.session.new, { cwd: "/", mcpServers: [] });
+  const files = { name: "files", command: "/bin/false", args: [], env: [] };
+  const opened = await agent.request(calls.session.new, { cwd: "/", mcpServers: [files] });
   const session = opened.sessionId;
   found.options = opened.configOptions.map((one) => one.id);
   const prompt = (text) =>
     agent.request(calls.session.prompt, { sessionId: session, prompt: says(text) });
 
+  await prompt("servers\nwindow 500 1000\nnotice info of the agent");
+  found.servers = seen.text[session];
   found.prompt = (await prompt("say hello\nthink so\ntool build 0\nask delete")).stopReason;
   const running = prompt("sleep 60");
   const queued = prompt("say never");
