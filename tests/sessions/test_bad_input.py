@@ -131,6 +131,34 @@ async def watch_rows(sup: Supervisor, sessions: Any, after: Any = 0) -> None:  #
         pass
 
 
+BAD_SERVERS: list[Any] = [
+    5,
+    "docs",
+    {"name": "docs", "command": "/bin/docs"},
+    [5],
+    [{}],
+    [{"name": "docs"}],
+    [{"name": 5, "command": "/bin/docs"}],
+    [{"name": "understudy", "command": "/bin/docs"}],
+    [{"name": "docs", "command": 5}],
+    [{"name": "docs", "command": "/bin/docs", "env": 5}],
+    [{"name": "docs", "command": "/bin/docs"}] * 2,
+    [{"name": "docs", "url": 5}],
+    [{"name": "docs", "url": "http://127.0.0.1/", "type": "pigeon"}],
+    [{"name": "docs", "command": "/bin/docs", "args": ["a" * 70_000]}],
+]
+BAD_TRACES: list[Any] = [
+    5,
+    "00-1",
+    [],
+    {"traceparent": 5},
+    {"traceparent": "00-1"},
+    {"tracestate": "a=1"},
+    {"traceparent": "00-" + "0" * 32 + "-" + "1" * 16 + "-01"},
+    {"baggage": "a" * 9_000},
+    {"else": "a"},
+]
+
 OPTIONS: dict[str, list[Any]] = {
     "name": BAD_LABELS,
     "title": BAD_LABELS,
@@ -151,6 +179,7 @@ OPTIONS: dict[str, list[Any]] = {
     "stalled_after_seconds": [-1, math.nan, math.inf, "3", True, [], 10**400],
     "tool_stalled_after_seconds": [-1, math.nan, math.inf, "3", True, [], 10**400],
     "options": BAD_OPTIONS,
+    "mcp_servers": BAD_SERVERS,
     "model": BAD_LABELS,
     "effort": BAD_LABELS,
     "on_stall": [5, "", "nonsense", [], {}],
@@ -163,6 +192,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     # Sessions
     "send text": (lambda g, bad: g.idle.send(bad), BAD_TEXTS),
     "send attachments": (lambda g, bad: g.idle.send("a", attachments=bad), BAD_ATTACHMENTS),
+    "send trace": (lambda g, bad: g.idle.send("a", trace=bad), BAD_TRACES),
     "send when_busy": (lambda g, bad: g.idle.send("a", when_busy=bad), BAD_WORDS),
     "send idempotency_key": (lambda g, bad: g.idle.send("a", idempotency_key=bad), BAD_LABELS),
     "send ttl_seconds": (lambda g, bad: g.idle.send("a", ttl_seconds=bad), BAD_SECONDS),
@@ -222,6 +252,7 @@ METHODS: dict[str, tuple[Call, list[Any]]] = {
     "set tags": (lambda g, bad: g.idle.set(tags=bad), BAD_TAGS),
     "set custom": (lambda g, bad: g.idle.set(custom=bad), BAD_CUSTOM),
     "set options": (lambda g, bad: g.idle.set(options=bad), [*BAD_OPTIONS, {"model": "large"}]),
+    "set mcp_servers": (lambda g, bad: g.idle.set(mcp_servers=bad), BAD_SERVERS),
     "set model": (lambda g, bad: g.idle.set(model=bad), [*BAD_LABELS, "large"]),
     "set effort": (lambda g, bad: g.idle.set(effort=bad), [*BAD_LABELS, "high"]),
     "set limits": (lambda g, bad: g.idle.set(limits=bad), [5, True, "x", {}, []]),
