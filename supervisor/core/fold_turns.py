@@ -128,7 +128,8 @@ def rule_changed(session: SessionState, body: Body, _: Fact) -> Changes:
 
 
 def usage(session: SessionState, body: Body, _: Fact) -> Changes:
-    used = Usage(body["input_tokens"], body["output_tokens"], body["cost"])
+    counts = {name: value for name, value in body.items() if not name.startswith("context_")}
+    used = Usage(**counts)  # raises for a field that no version has written
     changes: Changes = {
         "usage": session.usage + used,
         "turn": changed_turn(session, lambda turn: turn.changed(usage=turn.usage + used)),
