@@ -75,13 +75,19 @@ def name_refusal(
     `held` returns the stored name of a session, `holder` the session that has a name in a scope. A
     name that a session has already is not looked up: older stores have doubled names.
     """
+    given: dict[tuple[str, str], SessionId] = {}
     for part in write.parts:
         row = part.row
         name = None if row is None else held_name(row)
         if row is None or name is None or name == held(part.session_id):
             continue
-        other = holder(name_scope(row), name)
-        if other is not None and not _gives_up_name(write, other, held(other)):
+        place = (name_scope(row), name)
+        other: SessionId | None = given.setdefault(place, part.session_id)
+        if other == part.session_id:
+            other = holder(*place)
+            if other is not None and _gives_up_name(write, other, held(other)):
+                other = None
+        if other is not None:
             return NameTaken(
                 f"the name {name!r} is held by session {other}", hint="choose another name"
             )

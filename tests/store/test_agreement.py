@@ -389,6 +389,24 @@ def test_both_stores_agree_on_every_result(operations: list[Operation]) -> None:
     trio.run(run_operations, operations)
 
 
+def test_one_write_gives_a_name_once() -> None:
+    parts = [
+        Part(
+            session=SessionId(name),
+            kinds=(),
+            text="red",
+            title="a",
+            kept=None,
+            gap=0,
+            epochs=0,
+            removes=None,
+            poison=False,
+        )
+        for name in ("s_one", "s_two")
+    ]
+    trio.run(run_operations, [Commit(writes=(tuple(parts),))])
+
+
 # In pieces: 3,000 examples in all.
 @pytest.mark.soak(per_piece=2)
 @pytest.mark.parametrize("piece", range(SOAK_PIECES))
