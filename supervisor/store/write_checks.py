@@ -76,7 +76,8 @@ def name_refusal(
     name that a session has already is not looked up: older stores have doubled names.
     """
     given: dict[tuple[str, str], SessionId] = {}
-    for part in write.parts:
+    parts = tuple(write.parts)
+    for number, part in enumerate(parts):
         row = part.row
         name = None if row is None else held_name(row)
         if row is None or name is None or name == held(part.session_id):
@@ -85,7 +86,7 @@ def name_refusal(
         other: SessionId | None = given.setdefault(place, part.session_id)
         if other == part.session_id:
             other = holder(*place)
-            if other is not None and _gives_up_name(write, other, held(other)):
+            if other is not None and _gives_up_name(parts[:number], other, name):
                 other = None
         if other is not None:
             return NameTaken(
@@ -94,10 +95,11 @@ def name_refusal(
     return None
 
 
-def _gives_up_name(write: Write, session_id: SessionId, name: str | None) -> bool:
+def _gives_up_name(parts: Sequence[Write], session_id: SessionId, name: str) -> bool:
+    """Return True if one of the parts takes the name from the session: they apply in order."""
     return any(
         part.session_id == session_id and part.row is not None and held_name(part.row) != name
-        for part in write.parts
+        for part in parts
     )
 
 
