@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Final
 
 import attrs
 
 from supervisor.core.creation import SpawnOptions
+from supervisor.core.errors import ConfigError, short_repr
 from supervisor.core.limits import Lifetime, Limits
 from supervisor.core.permissions import Permissions
 from supervisor.mcp_server.session_tool import Answered, SessionTool, ToolContext, described
@@ -38,6 +40,11 @@ class NewSession:
 
 
 async def _create(context: ToolContext, given: CreateArguments) -> Answered:
+    if given.workspace is not None and not PurePath(given.workspace).is_absolute():
+        raise ConfigError(
+            f"workspace is {short_repr(given.workspace)}",
+            hint="give an absolute path: the folder of the supervisor is not yours",
+        )
     made = await context.sup.create(
         given.agent,
         name=given.name,

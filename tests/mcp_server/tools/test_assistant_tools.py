@@ -115,6 +115,13 @@ def test_nothing_offered_deletes_widens_or_configures() -> None:
 # What they do ---------------------------------------------------------------------------------
 
 
+async def test_a_relative_workspace_is_refused_and_makes_no_session(assistant: Assistant) -> None:
+    refused = await assistant.refusal("create", agent="echo", workspace="../rel")
+
+    assert (refused["code"], refused["retry"]) == ("config_error", "never")
+    assert (await assistant.call("list"))["sessions"] == []
+
+
 async def test_a_session_lives_its_life_through_the_tools(
     sup: Supervisor, assistant: Assistant
 ) -> None:
