@@ -116,6 +116,12 @@ def cover_secret(secret: str) -> None:
         _covered = (*kept, secret)[-_MAX_COVERED:]
 
 
+def cover_named_secret(name: str, value: str) -> None:
+    """Redact this value from now on if its name says that it is a secret."""
+    if _SECRET_NAME.fullmatch(name[-80:]):
+        cover_secret(value)
+
+
 def redact(text: str) -> str:
     """Return the text with everything redacted that looks like a secret."""
     return redact_pieces([text])[0]

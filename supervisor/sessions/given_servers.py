@@ -1,7 +1,9 @@
 """MCP servers that callers gave to sessions, with their variables and headers.
 
 Rule 1: they are in memory only, because their values may be secrets. The store has their names.
-Rule 2: memory for them is bounded; a session whose servers were dropped works without them, as
+Rule 2: a value whose name says that it is a secret is redacted wherever an agent repeats it in an
+        error; that reaches records, and the answer to the caller.
+Rule 3: memory for them is bounded; a session whose servers were dropped works without them, as
         after a restart of the supervisor.
 """
 
@@ -12,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from supervisor.core.ids import SessionId
 from supervisor.core.mcp_server_list import size_of
+from supervisor.core.redaction import cover_named_secret
 
 McpServers: TypeAlias = tuple[Mapping[str, Any], ...]
 
@@ -33,6 +36,9 @@ class GivenServers:
         if servers:
             self._by_session[session_id] = servers
             self._bytes += size_of(servers)
+        for server in servers:
+            for pair in (*server.get("env", ()), *server.get("headers", ())):
+                cover_named_secret(pair["name"], pair["value"])
         while self._bytes > self._max_bytes:
             self.forget(next(iter(self._by_session)))
 

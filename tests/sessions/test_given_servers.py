@@ -14,6 +14,7 @@ import trio
 
 import supervisor
 from supervisor import ConfigError, Permissions, Session
+from supervisor.core import redaction
 from supervisor.core.ids import SessionId
 from supervisor.drivers.acp.agent import acp, scripted_process
 from supervisor.sessions.given_servers import GivenServers
@@ -200,3 +201,31 @@ def test_what_is_forgotten_takes_no_memory() -> None:
     given.put(SessionId("s_1"), ())
     given.put(SessionId("s_3"), of_size("c", 100))
     assert given.of(SessionId("s_3"))
+
+
+def test_secrets_of_servers_are_redacted_from_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_covered", ())
+    GivenServers().put(
+        SessionId("s_1"),
+        (
+            {
+                "name": "docs",
+                "command": "/bin/docs",
+                "args": [],
+                "env": [
+                    {"name": "DOCS_TOKEN", "value": "plain words"},
+                    {"name": "LANG", "value": "en_GB.UTF-8"},
+                ],
+            },
+            {
+                "type": "http",
+                "name": "web",
+                "url": "http://127.0.0.1/",
+                "headers": [{"name": "X-Api-Key", "value": "other words"}],
+            },
+        ),
+    )
+
+    said = redaction.redact("it said: plain words | other words | en_GB.UTF-8")
+
+    assert said == "it said: [redacted] | [redacted] | en_GB.UTF-8"
