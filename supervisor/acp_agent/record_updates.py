@@ -7,7 +7,7 @@ Rule 2: a record kind that people do not see in a conversation leads to no updat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
@@ -24,6 +24,10 @@ _CHUNKS: Final[Mapping[str, str]] = {
 }
 _PRIORITIES: Final = ("high", "medium", "low")
 _PLAN_STATUSES: Final = ("pending", "in_progress", "completed")
+
+
+# A method of `SessionTranslator`: the body of a record to its updates.
+_Handler: TypeAlias = Callable[["SessionTranslator", Mapping[str, Any]], list[Update]]
 
 
 @attrs.define(eq=False)
@@ -55,7 +59,7 @@ class SessionTranslator:
         """Return the updates for a record; of an own input the client knows the text."""
         if record.kind == "user_text" and is_own:
             return []
-        handler = _HANDLERS.get(record.kind)
+        handler = self._HANDLERS.get(record.kind)
         return [] if handler is None else handler(self, record.body)
 
     def forget_parts(self) -> None:
@@ -127,6 +131,22 @@ class SessionTranslator:
         self.forget_parts()
         return []
 
+    _HANDLERS: ClassVar[Mapping[str, _Handler]] = {
+        "turn_started": _turn_started,
+        "user_text": _user_text,
+        "agent_text": _agent_text,
+        "thought": _thought,
+        "turn_ended": _turn_ended,
+        "tool_call": _tool_call,
+        "tool_update": _tool_update,
+        "tool_ended": _tool_ended,
+        "plan": _plan,
+        "session_changed": _changed,
+        "child_started": _child_started,
+        "child_ended": _child_ended,
+        "session_stopped": _stopped,
+    }
+
 
 def chunk_of(kind: str, text: str) -> Update:
     """Return an update with a piece of text."""
@@ -144,22 +164,3 @@ def _plan_entry(entry: object) -> dict[str, Any] | None:
         "priority": priority if priority in _PRIORITIES else "medium",
         "status": status if status in _PLAN_STATUSES else "pending",
     }
-
-
-_Handler: TypeAlias = Callable[[SessionTranslator, Mapping[str, Any]], list[Update]]
-
-_HANDLERS: Final[Mapping[str, _Handler]] = {
-    "turn_started": SessionTranslator._turn_started,  # noqa: SLF001 - a table of its own methods
-    "user_text": SessionTranslator._user_text,  # noqa: SLF001
-    "agent_text": SessionTranslator._agent_text,  # noqa: SLF001
-    "thought": SessionTranslator._thought,  # noqa: SLF001
-    "turn_ended": SessionTranslator._turn_ended,  # noqa: SLF001
-    "tool_call": SessionTranslator._tool_call,  # noqa: SLF001
-    "tool_update": SessionTranslator._tool_update,  # noqa: SLF001
-    "tool_ended": SessionTranslator._tool_ended,  # noqa: SLF001
-    "plan": SessionTranslator._plan,  # noqa: SLF001
-    "session_changed": SessionTranslator._changed,  # noqa: SLF001
-    "child_started": SessionTranslator._child_started,  # noqa: SLF001
-    "child_ended": SessionTranslator._child_ended,  # noqa: SLF001
-    "session_stopped": SessionTranslator._stopped,  # noqa: SLF001
-}

@@ -26,7 +26,7 @@ _TYPED: Final = "understudy.typed_sessions"
 _SESSION_ID: Final = re.compile(r"(?<![\w('\"`/])s_[0-9a-z]{12,26}(?![\w/])")
 _RAISE: Final = re.compile(r"raise limits\.(?P<limit>\w+)(?: of session (?P<owner>\w+))?")
 _MAX_NAMED: Final = 4
-# Nobody answers a second request after these.
+# After these the server answers no second request.
 _UNANSWERED: Final = frozenset({"no_daemon", "daemon_busy", "answer_lost"})
 
 _BUDGETS: Final = frozenset({"turns", "tokens", "cost", "wall_seconds"})

@@ -25,5 +25,5 @@ class Caller:
     session_id: SessionId | None = None
 
 
-# Whoever passes the gate of the API: the user of this process, or a program that has its token.
+# The caller that the gate of the API lets pass: the user of this process, or a holder of its token.
 OWNER: Final = Caller(name="owner", scope="all")

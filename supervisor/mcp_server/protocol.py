@@ -12,6 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from supervisor.json_rpc.rpc_messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+
 # Revisions that begin with `initialize`. For tools alone the four are one wire form: a newer one
 # adds fields that a client of an older one ignores.
 HANDSHAKE_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -20,10 +22,6 @@ NEWEST_HANDSHAKE_REVISION: Final = HANDSHAKE_REVISIONS[-1]
 STATELESS_REVISIONS: Final = ("2026-07-28",)
 
 PARSE_ERROR: Final = -32700
-INVALID_REQUEST: Final = -32600
-METHOD_NOT_FOUND: Final = -32601
-INVALID_PARAMS: Final = -32602
-INTERNAL_ERROR: Final = -32603
 HEADER_MISMATCH: Final = -32020
 UNSUPPORTED_REVISION: Final = -32022
 

@@ -15,12 +15,15 @@ from typing import Any, Final
 
 import attrs
 
-from .protocol import (
-    HEADER_MISMATCH,
+from supervisor.json_rpc.rpc_messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+)
+
+from .protocol import (
+    HEADER_MISMATCH,
     PARSE_ERROR,
     STATELESS_REVISIONS,
     UNSUPPORTED_REVISION,

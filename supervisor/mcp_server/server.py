@@ -18,11 +18,11 @@ import attrs
 import trio
 
 from supervisor.http_server.problems import DRAINING_RETRY_SECONDS, RequestRefused
+from supervisor.json_rpc.rpc_messages import INTERNAL_ERROR
 
 from .caller import Caller
 from .protocol import (
     HANDSHAKE_REVISIONS,
-    INTERNAL_ERROR,
     NEWEST_HANDSHAKE_REVISION,
     Notification,
     ProtocolError,

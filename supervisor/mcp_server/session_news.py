@@ -69,7 +69,7 @@ def known_now(state: SessionState, last_seq: int) -> Known:
 
 
 def is_at_rest(state: SessionState, kind: NewsKind) -> bool:
-    """Return True if no news of the kind can come before somebody gives the session work."""
+    """Return True if no news of the kind can come before the session gets work."""
     if kind == "stopped":
         return state.phase is STOPPED
     return is_idle(state.phase, queued=len(state.inputs))

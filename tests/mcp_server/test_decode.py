@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from supervisor.json_rpc.rpc_messages import INVALID_REQUEST
 from supervisor.mcp_server.protocol import (
-    INVALID_REQUEST,
     Notification,
     ProtocolError,
     Request,

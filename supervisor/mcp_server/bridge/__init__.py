@@ -9,7 +9,7 @@ Rule 1: only modules of the standard library that load at once: every agent pays
 Rule 2: one thread and one wait. Each message is a request of its own, on a connection that has no
         other meanwhile, so a call that waits delays no other. One connection is kept for the next
         call, for a bounded time; a call after the end of a supervisor connects again.
-Rule 3: every request of the client is answered once, with an error if nobody else answers it,
+Rule 3: every request of the client is answered once, with an error if the server does not answer,
         unless the client has cancelled it.
 Rule 4: lines, answers and the number of calls at once have bounds.
 Rule 5: the token comes from the environment and goes into a header, nowhere else.

@@ -62,7 +62,7 @@ class Bridge:
         self._version: str | None = None
 
     def run(self) -> None:
-        """Serve until standard input ends, or nobody reads standard output."""
+        """Serve until standard input ends, or the reader of standard output has closed it."""
         try:
             while self._ends_at is None or (self._calls and time.monotonic() < self._ends_at):
                 self._wait()

@@ -1,7 +1,7 @@
 """The tool `wait`: wait until sessions below have news.
 
 Rule 1: the wait is over when any or all of the sessions have news; and when none of them can have
-        any before somebody gives it work.
+        any before it gets work.
 Rule 2: while it waits, the sessions count as awaited by the caller, for stalls and `why`.
 """
 
@@ -279,7 +279,8 @@ TOOL: Final = SessionTool(
     description=(
         "Wait until sessions below yours have news, such as the end of a turn, and return their"
         " results. Call it after spawn and send. After reason timeout, call it again with the"
-        " cursor; reason news with nobody at work means that nothing more will come."
+        " cursor; reason news with an empty list of running sessions means that nothing more will"
+        " come."
     ),
     arguments=WaitArguments,
     answer=WaitAnswer,
