@@ -127,8 +127,12 @@ def rule_changed(session: SessionState, body: Body, _: Fact) -> Changes:
     return {"rules": (*others, rule)}
 
 
+# Fields of a usage record that are not counted.
+_OF_CONTEXT = frozenset({"context_used", "context_size"})
+
+
 def usage(session: SessionState, body: Body, _: Fact) -> Changes:
-    counts = {name: value for name, value in body.items() if not name.startswith("context_")}
+    counts = {name: value for name, value in body.items() if name not in _OF_CONTEXT}
     used = Usage(**counts)  # raises for a field that no version has written
     changes: Changes = {
         "usage": session.usage + used,
